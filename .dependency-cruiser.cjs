@@ -1,0 +1,77 @@
+// Who may import whom: one rule per layer and one per door.
+
+const layers = {
+  lib: [],
+  job: ['lib'],
+  protocol: ['job', 'lib'],
+  store: ['job', 'lib'],
+  queue: ['store', 'protocol', 'job', 'lib'],
+  server: ['queue', 'store', 'protocol', 'job', 'lib'],
+  client: ['protocol', 'job', 'lib'],
+  worker: ['client', 'protocol', 'job', 'lib'],
+  cli: ['server', 'queue', 'store', 'worker', 'client', 'protocol', 'job', 'lib'],
+}
+
+const layerRules = Object.entries(layers).map(([layer, allowed]) => ({
+  name: `${layer}-imports-its-own`,
+  comment: `src/${layer} may import ${allowed.length > 0 ? allowed.map((name) => `src/${name}`).join(', ') : 'nothing else of src'}.`,
+  severity: 'error',
+  from: { path: `^src/${layer}/` },
+  to: { path: '^src/', pathNot: `^src/(${[layer, ...allowed].join('|')})/` },
+}))
+
+const doors = {
+  'node:sqlite': ['^src/store/sqlite/', '^(node:)?sqlite$'],
+  fastify: ['^src/server/', 'node_modules/(fastify|fastify-type-provider-zod|@fastify/[^/]+)/'],
+  undici: ['^src/client/http\\.ts$', 'node_modules/undici/'],
+  pino: ['^src/(cli/logger|worker/log)\\.ts$', 'node_modules/pino(-pretty)?/'],
+  commander: ['^src/cli/program\\.ts$', 'node_modules/commander/'],
+  tsx: ['^src/worker/handler\\.ts$', 'node_modules/tsx/'],
+  child_process: ['^src/worker/handler-process\\.ts$', '^(node:)?child_process$'],
+}
+
+const doorRules = Object.entries(doors).map(([name, [from, to]]) => ({
+  name: `one-door-for-${name.replace(':', '-')}`,
+  comment: `Only ${from} imports ${name}.`,
+  severity: 'error',
+  from: { path: '^src/', pathNot: from },
+  to: { path: to },
+}))
+
+module.exports = {
+  forbidden: [
+    { name: 'no-cycles', severity: 'error', from: {}, to: { circular: true } },
+    {
+      name: 'no-orphans',
+      severity: 'error',
+      from: { orphan: true, pathNot: '^src/(index|cli/main|client/client|worker/child)\\.ts$' },
+      to: {},
+    },
+    {
+      name: 'no-missing-dependencies',
+      severity: 'error',
+      from: { path: '^src/' },
+      to: {
+        dependencyTypes: ['npm-dev', 'npm-no-pkg', 'npm-unknown', 'unknown'],
+        pathNot: 'node_modules/@types/',
+      },
+    },
+    {
+      name: 'index-re-exports-only-what-authors-need',
+      severity: 'error',
+      from: { path: '^src/index\\.ts$' },
+      to: { path: '^src/', pathNot: '^src/(worker/define-handler|job/chunk)\\.ts$' },
+    },
+    ...layerRules,
+    ...doorRules,
+  ],
+  options: {
+    doNotFollow: { path: 'node_modules' },
+    tsPreCompilationDeps: true,
+    tsConfig: { fileName: 'tsconfig.json' },
+    enhancedResolveOptions: {
+      exportsFields: ['exports'],
+      conditionNames: ['import', 'types', 'node', 'default'],
+    },
+  },
+}

@@ -1,0 +1,38 @@
+// Every limit and default of a job, in one place. Sizes in bytes, times in ms.
+
+/** A megabyte is decimal, so that a limit holds under either reading of the word. */
+const MB = 1_000_000
+const MiB = 1_048_576
+const MINUTE = 60_000
+const DAY = 86_400_000
+
+export const limits = {
+  /** Bodies are accepted up to the binary reading of 10 and 20 MB. */
+  runBodyBytes: 10 * MiB,
+  runsyncBodyBytes: 20 * MiB,
+  /** One chunk on the wire, its envelope included. */
+  chunkBytes: MB,
+  outputBytes: 20 * MB,
+  progressBytes: 64_000,
+  /** Levels of arrays and objects in an input or a body. */
+  nestingLevels: 1000,
+  executionTimeoutMs: { default: 10 * MINUTE, min: 5_000, max: 7 * DAY },
+  ttlMs: { default: DAY, min: 10_000, max: 7 * DAY },
+  waitMs: { default: 90_000, min: 1_000, max: 300_000 },
+  retentionMs: { run: 30 * MINUTE, runsync: MINUTE, runsyncWithWait: 5 * MINUTE },
+  /** The server ends a job that is silent for this long after its worker should have. */
+  silentTimeoutMs: 5_000,
+  maxAttempts: { default: 2, min: 1, max: 10 },
+  streamWaitMs: { default: 5_000, min: 0, max: 300_000 },
+  /** What one read of a stream answers at most; it always answers at least one chunk. */
+  streamReadBytes: 8 * MB,
+  /** Chunks of one job that were not yet acknowledged, before its generator has to wait. */
+  unsentChunkBytes: 4 * MB,
+  endpointIdChars: 64,
+  idempotencyKeyChars: 255,
+  webhookUrlChars: 2048,
+  s3FieldChars: 2048,
+  /** What a foreign worker may post: an output, its error text, and room for the envelope. */
+  reportBodyBytes: 24 * MiB,
+  errorTextChars: 32_000,
+} as const
