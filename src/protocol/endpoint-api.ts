@@ -1,0 +1,85 @@
+// The client interface under /v2/{endpointId}: what is asked and what is answered.
+
+import { z } from 'zod'
+import { endpointIdSchema, jobErrorSchema, jobIdSchema, jobStatusSchema } from '../job/job.ts'
+import { limits } from '../job/limits.ts'
+
+export const endpointParamsSchema = z.object({ endpointId: endpointIdSchema })
+export const jobParamsSchema = endpointParamsSchema.extend({ id: jobIdSchema })
+
+/** A whole number from a query: digits only, so that '', '1e3' and ' 5' are refused rather than guessed at. */
+function queryInt({
+  min,
+  max,
+}: {
+  min: number
+  max: number
+}): z.ZodType<number | undefined, string | undefined> {
+  const error = `must be a whole number from ${min} to ${max}`
+  return z
+    .string({ error })
+    .regex(/^-?\d{1,16}$/, { error })
+    .transform(Number)
+    .pipe(z.int({ error }).min(min, { error }).max(max, { error }))
+    .optional()
+}
+
+const { waitMs, ttlMs, streamWaitMs } = limits
+
+export const runsyncQuerySchema = z.object({
+  /** How long the request waits for the job's end, ms. */
+  wait: queryInt(waitMs),
+})
+
+export const statusQuerySchema = z.object({
+  /** Sets the job's ttl, ms from its submission. */
+  ttl: queryInt(ttlMs),
+})
+
+export const streamQuerySchema = z.object({
+  /** Chunks with a higher index only; moves no read position. */
+  after: queryInt({ min: 0, max: Number.MAX_SAFE_INTEGER }),
+  /** How long to hold an answer that would be empty, ms. */
+  wait: queryInt(streamWaitMs),
+})
+
+export const submittedSchema = z.object({ id: jobIdSchema, status: jobStatusSchema })
+export type Submitted = z.output<typeof submittedSchema>
+
+/** A job as clients see it. `delayTime` and `executionTime` are ms; `output` is whatever the handler made. */
+export const jobRecordSchema = submittedSchema.extend({
+  delayTime: z.int(),
+  executionTime: z.int(),
+  attempt: z.int(),
+  workerId: z.string().optional(),
+  /** Why the job is where it is, when more than one road leads there. */
+  reason: z.string().optional(),
+  error: jobErrorSchema.optional(),
+  /** The latest progress that a running handler reported. */
+  progress: z.unknown().optional(),
+  output: z.unknown().optional(),
+})
+export type JobRecordBody = z.output<typeof jobRecordSchema>
+
+export const chunkSchema = z.object({
+  output: z.unknown(),
+  metrics: z.record(z.string(), z.unknown()),
+  index: z.int(),
+  attempt: z.int().optional(),
+  part: z
+    .object({ as: z.enum(['text', 'array', 'bytes', 'json']), first: z.int(), last: z.boolean() })
+    .optional(),
+})
+
+export const streamAnswerSchema = z.array(chunkSchema)
+
+export const purgedSchema = z.object({ removed: z.int(), status: z.literal('completed') })
+
+const count = z.int().min(0)
+export const healthSchema = z.object({
+  jobs: z.object({ completed: count, failed: count, inProgress: count, inQueue: count, retried: count }),
+  workers: z.object({ idle: count, running: count }),
+})
+export type HealthBody = z.output<typeof healthSchema>
+
+export const errorBodySchema = z.object({ error: z.string(), code: z.string() })

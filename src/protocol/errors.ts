@@ -1,0 +1,140 @@
+// The error catalogue: every refusal a server answers and every code a failed job can carry.
+
+/** What a text fills in; never a job's input, never a secret. */
+export type RefusalParams = Readonly<Record<string, string | number | undefined>>
+
+interface RefusalEntry {
+  readonly status: number
+  /** When it is answered, for the documents. */
+  readonly when: string
+  readonly text: (p: RefusalParams) => string
+}
+
+/** What a caller did that cannot be done. The code is the promise; the text may improve. */
+export const refusals = {
+  FIELD_INVALID: {
+    status: 400,
+    when: 'A field of the body, the query or the path is missing, of the wrong type or out of range.',
+    text: (p) => `${p['field']} ${p['problem']}.`,
+  },
+  BODY_NOT_JSON: {
+    status: 400,
+    when: 'The body is not one JSON document in UTF-8, or is nested too deep.',
+    text: (p) => `The body cannot be read as JSON: ${p['problem']}. Send one JSON object in UTF-8.`,
+  },
+  UNAUTHORIZED: {
+    status: 401,
+    when: 'No key, or one that this service does not know.',
+    text: (p) => `${p['problem']} Send "Authorization: Bearer <key>" with a key of this service.`,
+  },
+  ROUTE_NOT_FOUND: {
+    status: 404,
+    when: 'The path or the method is not part of the interface.',
+    text: (p) =>
+      `There is no ${p['method']} ${p['path']} here. See /v2/{endpointId}/run and its neighbours in docs/http-api.md.`,
+  },
+  ENDPOINT_NOT_FOUND: {
+    status: 404,
+    when: 'No endpoint has this id.',
+    text: (p) =>
+      `There is no endpoint '${p['endpoint']}'. Start the service with --endpoint ${p['endpoint']}, or check the id.`,
+  },
+  JOB_NOT_FOUND: {
+    status: 404,
+    when: 'The endpoint has no job of this id, or it was deleted at its ttl or after its retention.',
+    text: (p) =>
+      `Endpoint '${p['endpoint']}' has no job '${p['id']}'. It never existed, or its ttl or retention has passed.`,
+  },
+  WRONG_STATUS: {
+    status: 409,
+    when: 'A retry of a job that did not fail or time out.',
+    text: (p) => `Job ${p['id']} is ${p['status']}; only FAILED or TIMED_OUT jobs can be retried.`,
+  },
+  TTL_PASSED: {
+    status: 409,
+    when: 'A retry of a job whose ttl has passed since it was submitted; queued again it would be deleted at once.',
+    text: (p) =>
+      `The ttl of job ${p['id']} has passed, and a retry does not restart it. Submit the input as a new job.`,
+  },
+  IDEMPOTENCY_CONFLICT: {
+    status: 409,
+    when: 'An Idempotency-Key that stands for another body already.',
+    text: (p) =>
+      `Idempotency-Key '${p['key']}' belongs to job ${p['id']}, which was submitted with another body. Use a new key.`,
+  },
+  BODY_TOO_LARGE: {
+    status: 413,
+    when: 'The body is over the limit of its operation.',
+    text: (p) =>
+      `The body is larger than the ${p['limit']} bytes that ${p['operation']} takes. Pass large data by reference, for example through s3Config.`,
+  },
+  REQUEST_INVALID: {
+    status: 400,
+    when: 'The request cannot be read as HTTP for this service (a broken header, length or encoding).',
+    text: (p) => `The request cannot be read: ${p['problem']}.`,
+  },
+  EXCHANGE_INVALID: {
+    status: 400,
+    when: 'A worker sent an exchange that does not fit its schema.',
+    text: (p) =>
+      `The exchange cannot be read: ${p['problem']}. Run the same version of longshore on both sides.`,
+  },
+  STORE_FULL: {
+    status: 503,
+    when: 'The disk or the quota of the store is full. Nothing was accepted; reads go on.',
+    text: () => 'The store is full, so nothing was accepted. Free disk space and send the request again.',
+  },
+  STORE_UNAVAILABLE: {
+    status: 503,
+    when: 'The store cannot be reached or is closing. Nothing was accepted.',
+    text: () => 'The store is not available, so nothing was accepted. Send the request again later.',
+  },
+  INTERNAL: {
+    status: 500,
+    when: 'A fault of the service itself; its log has the details under the same request id.',
+    text: (p) => `The service failed to answer request ${p['requestId']}. Its log says why under this id.`,
+  },
+} as const satisfies Record<string, RefusalEntry>
+
+export type RefusalCode = keyof typeof refusals
+
+/** The caller's fault. Becomes a reply only in the server's error handler. */
+export class Refusal extends Error {
+  readonly code: RefusalCode
+  readonly status: number
+
+  constructor(code: RefusalCode, params: RefusalParams = {}) {
+    super(refusals[code].text(params))
+    this.name = 'Refusal'
+    this.code = code
+    this.status = refusals[code].status
+  }
+}
+
+/** Why a worker could not begin: the code of its last words before it exits with 1. */
+export const startFailures = {
+  HANDLER_NOT_FOUND: 'There is no handler file at the path given.',
+  HANDLER_NOT_EXPORTED: 'The handler file exports no handler.',
+  HANDLER_IMPORT_FAILED:
+    'Importing the handler file threw: a syntax error, a missing package, a fault in its top level.',
+  SETUP_FAILED: "The handler's setup() threw.",
+  EXECUTOR_DIED: "The handler's process ended before it was ready.",
+} as const
+
+export type StartFailureCode = keyof typeof startFailures
+
+/** Why a job ended FAILED or TIMED_OUT: the `code` of its error, and what it means. */
+export const jobFailures = {
+  HANDLER_ERROR: 'The handler threw, or its promise rejected.',
+  INVALID_INPUT: "The job's input does not fit the handler's input schema.",
+  OUTPUT_NOT_JSON: 'The output or a chunk has something JSON cannot say; the message gives its path.',
+  OUTPUT_TOO_LARGE: 'The output is over 20,000,000 bytes of JSON.',
+  TIMED_OUT: 'The job ran longer than its executionTimeout.',
+  EXITED: "The handler's process ended by itself while the job ran (process.exit).",
+  CRASHED: "The handler's process was ended by a signal (a segmentation fault, a kill).",
+  OUT_OF_MEMORY: "The handler's process ran out of memory.",
+  UNCAUGHT: 'An exception outside the handler call ended its process.',
+  WORKER_LOST: 'Every attempt ended with the worker unheard of for longer than its lease.',
+} as const
+
+export type JobFailureCode = keyof typeof jobFailures

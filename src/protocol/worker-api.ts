@@ -1,0 +1,33 @@
+// The routes of the hosted platform's worker wire: what a foreign worker sends and is sent.
+
+import { z } from 'zod'
+import { endpointParamsSchema } from './endpoint-api.ts'
+import { workerIdSchema } from './exchange.ts'
+import { jobIdSchema } from '../job/job.ts'
+
+/** Such a worker glues "&name=value" to its URL, which lands in the last path segment when there is no "?". */
+function firstOfGlued(schema: z.ZodType<string, string>): z.ZodType<string, string> {
+  return z
+    .string()
+    .transform((segment) => segment.split('&', 1)[0] ?? '')
+    .pipe(schema)
+}
+
+export const exchangeParamsSchema = endpointParamsSchema.extend({ workerId: workerIdSchema })
+export const workerParamsSchema = endpointParamsSchema.extend({ workerId: firstOfGlued(workerIdSchema) })
+export const workerJobParamsSchema = endpointParamsSchema.extend({
+  workerId: workerIdSchema,
+  id: firstOfGlued(jobIdSchema),
+})
+
+export const batchQuerySchema = z.object({
+  batch_size: z
+    .string()
+    .regex(/^\d{1,5}$/, 'must be a whole number')
+    .transform(Number)
+    .pipe(z.int().min(1).max(1000))
+    .default(1),
+})
+
+/** `job_id`: the comma-joined ids that the worker holds, left out when it holds none. */
+export const pingQuerySchema = z.object({ job_id: z.string().max(70_000).optional() })

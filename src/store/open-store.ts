@@ -1,0 +1,23 @@
+// From the --store setting to an open store.
+
+import type { Store } from './store.ts'
+import { StoreError } from './store.ts'
+
+/** `sqlite:<path>` or `sqlite::memory:`. Throws StoreError. */
+export async function openStore(url: string): Promise<Store> {
+  const path = /^sqlite:(.+)$/.exec(url)?.[1]
+  if (path === undefined) {
+    throw new StoreError(
+      'STORE_UNREADABLE',
+      `Unknown store '${url}'. Use sqlite:<file>, for example --store sqlite:queue.db.`,
+    )
+  }
+  const { openSqliteStore } = await import('./sqlite/sqlite-store.ts')
+  return openSqliteStore({ file: path })
+}
+
+/** The file of an embedded store, beside which the files that belong to it live. */
+export function storeFile(url: string): string | undefined {
+  const path = /^sqlite:(.+)$/.exec(url)?.[1]
+  return path === ':memory:' ? undefined : path
+}

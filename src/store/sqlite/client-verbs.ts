@@ -1,0 +1,166 @@
+// What clients do to jobs in a queue file: submit, cancel, retry, purge, move the ttl.
+
+import { isAllowed, transitions, type JobStatus } from '../../job/lifecycle.ts'
+import type { Enqueued, JobStore, NewJob } from '../store.ts'
+import { deleteChunks, ENDS_RUN, integer, IS_PRESENT, text, type Context, type Row } from './context.ts'
+import type { Transaction } from './group-commit.ts'
+import { removeJob } from './remove-job.ts'
+import { inStatuses } from './schema.ts'
+
+type ClientVerbs = Pick<JobStore, 'enqueue' | 'cancel' | 'retry' | 'purge' | 'setTtl'>
+
+export class SqliteClientVerbs implements ClientVerbs {
+  readonly #context: Context
+
+  constructor(context: Context) {
+    this.#context = context
+  }
+
+  enqueue(job: NewJob): Promise<Enqueued> {
+    const { statements, counters, commits } = this.#context
+    return commits.submit((transaction) => {
+      const earlier = job.idempotency && this.#findByKey(job, job.idempotency, transaction)
+      if (earlier) return earlier
+      const position = this.#context.nextPosition()
+      const inserted = statements.find(
+        `insert into jobs (id, endpoint, status, position, submitted_at, counted_from, expires_at, retention_ms,
+           execution_timeout_ms, low_priority, ttl_ms, webhook, s3_config, idempotency_key, body_hash)
+         values ($id, $endpoint, 'IN_QUEUE', $position, $now, $now, $now + $ttl, $retention,
+           $timeout, $low, $ttl, $webhook, $s3, $key, $hash) returning seq`,
+        {
+          id: job.id,
+          endpoint: job.endpoint,
+          position,
+          now: job.now,
+          ttl: job.policy.ttl,
+          retention: job.retentionMs,
+          timeout: job.policy.executionTimeout ?? null,
+          low: job.policy.lowPriority ? 1 : 0,
+          webhook: job.webhook ?? null,
+          s3: job.sealedS3Config ?? null,
+          key: job.idempotency?.key ?? null,
+          hash: job.idempotency?.bodyHash ?? null,
+        },
+      )
+      statements.run('insert into inputs (job, body) values ($seq, $body)', {
+        seq: integer(inserted?.['seq']),
+        body: job.input,
+      })
+      counters.submitted(job.endpoint)
+      transaction.emit({ kind: 'queued', endpoint: job.endpoint })
+      return { kind: 'created', id: job.id, status: 'IN_QUEUE' }
+    })
+  }
+
+  cancel(endpoint: string, id: string, now: number): ReturnType<JobStore['cancel']> {
+    const { statements, counters, commits } = this.#context
+    return commits.submit((transaction) => {
+      const row = this.#findPresent(endpoint, id, now)
+      if (!row) return { kind: 'not-found' as const }
+      const status = text(row['status']) as JobStatus
+      if (!isAllowed('cancel', status)) return { kind: 'done' as const, status }
+      statements.run(
+        `update jobs set status = '${transitions.cancel.to}', reason = '${transitions.cancel.reason}',
+           ended_at = $now, forget_at = $now + retention_ms, ${ENDS_RUN} where seq = $seq`,
+        { seq: integer(row['seq']), now },
+      )
+      counters.moved(endpoint, 'cancel', status)
+      if (row['lease'] !== null) emitStop(transaction, row, 'cancelled')
+      transaction.emit({ kind: 'changed', endpoint, id, status: transitions.cancel.to })
+      return { kind: 'done' as const, status: transitions.cancel.to }
+    })
+  }
+
+  retry(endpoint: string, id: string, now: number): ReturnType<JobStore['retry']> {
+    const { statements, counters, commits } = this.#context
+    return commits.submit((transaction) => {
+      const row = this.#findPresent(endpoint, id, now)
+      if (!row) return { kind: 'not-found' as const }
+      const status = text(row['status']) as JobStatus
+      if (!isAllowed('retry', status)) return { kind: 'wrong-status' as const, status }
+      if (integer(row['expires_at']) <= now) return { kind: 'ttl-passed' as const }
+      deleteChunks(statements, row['seq'] ?? null)
+      statements.run(
+        `update jobs set status = '${transitions.retry.to}', reason = '${transitions.retry.reason}',
+           position = $position, attempt = 1, counted_from = $now, ran_ms = 0, execution_ms = null, worker = null,
+           ended_at = null, forget_at = null, output = null, error = null where seq = $seq`,
+        { seq: integer(row['seq']), position: this.#context.nextPosition(), now },
+      )
+      counters.moved(endpoint, 'retry', status)
+      transaction.emit({ kind: 'changed', endpoint, id, status: transitions.retry.to })
+      transaction.emit({ kind: 'queued', endpoint })
+      return { kind: 'done' as const, status: transitions.retry.to }
+    })
+  }
+
+  purge(endpoint: string, now: number): Promise<number> {
+    const { statements, counters, commits } = this.#context
+    return commits.submit((transaction) => {
+      const purged = statements.all(
+        `update jobs set status = '${transitions.purge.to}', reason = '${transitions.purge.reason}',
+           ended_at = $now, forget_at = $now + retention_ms
+         where endpoint = $endpoint and ${inStatuses(transitions.purge.from)} and expires_at > $now returning id`,
+        { endpoint, now },
+      )
+      counters.moved(endpoint, 'purge', 'IN_QUEUE', purged.length)
+      for (const row of purged) {
+        transaction.emit({ kind: 'changed', endpoint, id: text(row['id']), status: transitions.purge.to })
+      }
+      return purged.length
+    })
+  }
+
+  setTtl(endpoint: string, id: string, ttlMs: number, now: number): Promise<void> {
+    const { statements, commits } = this.#context
+    return commits.submit((transaction) => {
+      const row = this.#findPresent(endpoint, id, now)
+      if (!row || !isAllowed('expire', text(row['status']) as JobStatus)) return
+      const expiresAt = integer(row['submitted_at']) + ttlMs
+      statements.run('update jobs set expires_at = $expiresAt, ttl_ms = $ttlMs where seq = $seq', {
+        seq: integer(row['seq']),
+        expiresAt,
+        ttlMs,
+      })
+      if (expiresAt <= now) removeJob(this.#context, transaction, row, 'expire')
+    })
+  }
+
+  #findPresent(endpoint: string, id: string, now: number): Row | undefined {
+    return this.#context.statements.find(
+      `select seq, id, endpoint, status, worker, lease, submitted_at, expires_at, last_index from jobs
+       where id = $id and endpoint = $endpoint and ${IS_PRESENT}`,
+      { id, endpoint, now },
+    )
+  }
+
+  #findByKey(
+    job: NewJob,
+    { key, bodyHash }: { key: string; bodyHash: string },
+    transaction: Transaction,
+  ): Enqueued | undefined {
+    const row = this.#context.statements.find(
+      `select seq, id, endpoint, status, worker, lease, last_index, body_hash, ${IS_PRESENT} as is_present from jobs
+       where endpoint = $endpoint and idempotency_key = $key`,
+      { endpoint: job.endpoint, key, now: job.now },
+    )
+    if (!row) return undefined
+    const id = text(row['id'])
+    const status = text(row['status']) as JobStatus
+    if (row['is_present'] === 0) {
+      removeJob(this.#context, transaction, row, isAllowed('expire', status) ? 'expire' : 'forget')
+      return undefined
+    }
+    return row['body_hash'] === bodyHash ? { kind: 'duplicate', id, status } : { kind: 'conflict', id }
+  }
+}
+
+function emitStop(transaction: Transaction, row: Row, reason: 'cancelled'): void {
+  transaction.emit({
+    kind: 'stop',
+    endpoint: text(row['endpoint']),
+    worker: text(row['worker']),
+    id: text(row['id']),
+    lease: text(row['lease']),
+    reason,
+  })
+}

@@ -1,0 +1,127 @@
+// The tables of a queue file, as migrations that only go forward.
+
+import type { DatabaseSync } from 'node:sqlite'
+import { endedStatuses, transitions, type JobStatus } from '../../job/lifecycle.ts'
+import { StoreError } from '../store.ts'
+
+/** A status list for SQL. The words come from the lifecycle table, never from a caller. */
+export function inStatuses(statuses: readonly JobStatus[]): string {
+  return `status in (${statuses.map((status) => `'${status}'`).join(', ')})`
+}
+
+const waiting = inStatuses(transitions.lease.from)
+const running = inStatuses(transitions.complete.from)
+const alive = inStatuses(transitions.expire.from)
+const ended = inStatuses(endedStatuses)
+
+// The input stands apart, so that moving a job through its life does not rewrite it.
+const migrations: readonly string[] = [
+  `
+  create table endpoints (
+    id text primary key,
+    execution_timeout_ms integer not null,
+    max_attempts integer not null,
+    completed integer not null default 0,
+    failed integer not null default 0,
+    retried integer not null default 0,
+    in_queue integer not null default 0,
+    in_progress integer not null default 0
+  ) without rowid;
+
+  create table keys (
+    hash text primary key,
+    name text not null,
+    created_at integer not null
+  ) without rowid;
+
+  create table jobs (
+    seq integer primary key,
+    id text not null unique,
+    endpoint text not null,
+    status text not null,
+    reason text,
+    position integer not null,
+    attempt integer not null default 1,
+    lease text,
+    worker text,
+    lease_expires_at integer,
+    is_confirmed integer not null default 0,
+    submitted_at integer not null,
+    /** Submission or the last retry: where delayTime counts from. */
+    counted_from integer not null,
+    /** ms run in attempts that came to nothing since then. */
+    ran_ms integer not null default 0,
+    started_at integer,
+    /** When the server ends a job whose worker has gone silent about it. */
+    deadline_at integer,
+    ended_at integer,
+    execution_ms integer,
+    expires_at integer not null,
+    retention_ms integer not null,
+    forget_at integer,
+    execution_timeout_ms integer,
+    low_priority integer not null,
+    ttl_ms integer not null,
+    webhook text,
+    s3_config blob,
+    idempotency_key text,
+    body_hash text,
+    /** Index of the newest chunk there ever was, of the last one before this lease, of the last one read. */
+    last_index integer not null default 0,
+    lease_index integer not null default 0,
+    read_index integer not null default 0,
+    progress blob,
+    error text,
+    output blob
+  );
+  create index jobs_waiting on jobs (endpoint, position) where ${waiting};
+  create index jobs_leased on jobs (lease_expires_at) where ${running};
+  create index jobs_deadline on jobs (deadline_at) where ${running} and deadline_at is not null;
+  create index jobs_expiring on jobs (expires_at) where ${alive};
+  create index jobs_forgotten on jobs (forget_at) where ${ended};
+  create unique index jobs_idempotency on jobs (endpoint, idempotency_key) where idempotency_key is not null;
+
+  create table inputs (
+    job integer primary key,
+    body blob not null
+  );
+
+  create table chunks (
+    job integer not null,
+    idx integer not null,
+    attempt integer not null,
+    output blob not null,
+    metrics text,
+    part_as text,
+    part_first integer,
+    part_last integer,
+    primary key (job, idx)
+  );
+  `,
+]
+
+export const SCHEMA_VERSION = migrations.length
+
+/** Brings a file to this version in one transaction; refuses one that a newer longshore has written. */
+export function migrate(db: DatabaseSync, file: string): void {
+  const row = db.prepare('pragma user_version').get()
+  const version = Number(row?.['user_version'])
+  if (version > SCHEMA_VERSION) {
+    throw new StoreError(
+      'STORE_TOO_NEW',
+      `The store ${file} has schema version ${version}, and this longshore knows versions up to ${SCHEMA_VERSION}. Start the newer longshore that wrote it, or name another file with --store.`,
+    )
+  }
+  if (version === SCHEMA_VERSION) return
+  // Only a file that has no pages yet takes this setting.
+  if (version === 0) db.exec('pragma auto_vacuum = incremental')
+  db.exec('begin immediate')
+  try {
+    for (const migration of migrations.slice(version)) db.exec(migration)
+    db.exec(`pragma user_version = ${SCHEMA_VERSION}`)
+    db.exec('commit')
+  } catch (cause) {
+    if (db.isTransaction) db.exec('rollback')
+    throw cause
+  }
+}

@@ -1,0 +1,194 @@
+// The embedded engine: one file, write-ahead log, every commit on disk before it is answered.
+
+import { DatabaseSync } from 'node:sqlite'
+import { limits } from '../../job/limits.ts'
+import {
+  StoreError,
+  type Endpoint,
+  type EndpointStore,
+  type JobStore,
+  type KeyStore,
+  type Store,
+  type StoreEvent,
+} from '../store.ts'
+import { SqliteClientVerbs } from './client-verbs.ts'
+import { Counters, integer, Statements, text, type Context, type Row } from './context.ts'
+import { lockFile } from './file-lock.ts'
+import { GroupCommit } from './group-commit.ts'
+import { SqliteReads } from './reads.ts'
+import { migrate } from './schema.ts'
+import { SqliteSweep } from './sweep.ts'
+import { SqliteWorkerVerbs } from './worker-verbs.ts'
+
+export interface SqliteOptions {
+  /** Path of the queue file, made when missing; ':memory:' for one that nobody else sees. */
+  file: string
+  /** Largest size of the file in pages of 4,096 bytes; without it the disk is the limit. */
+  maxPages?: number
+}
+
+/** Opens a queue file. Throws StoreError when it is in use, too new, or no queue file. */
+export function openSqliteStore(options: SqliteOptions): Store {
+  const { file } = options
+  const lock = file === ':memory:' ? undefined : takeLock(file)
+  try {
+    const db = new DatabaseSync(file)
+    prepareFile(db, options)
+    return new SqliteStore(db, () => lock?.release())
+  } catch (cause) {
+    lock?.release()
+    if (cause instanceof StoreError) throw cause
+    throw unreadable(file, cause)
+  }
+}
+
+function takeLock(file: string): { release(): void } {
+  try {
+    return lockFile(file)
+  } catch (cause) {
+    if (cause instanceof StoreError) throw cause
+    throw unreadable(file, cause)
+  }
+}
+
+function unreadable(file: string, cause: unknown): StoreError {
+  const why = cause instanceof Error ? cause.message : String(cause)
+  return new StoreError(
+    'STORE_UNREADABLE',
+    `The store ${file} cannot be opened: ${why}. Name a queue file, or a new file in a folder that exists and can be written, with --store sqlite:<file>.`,
+    { cause },
+  )
+}
+
+function prepareFile(db: DatabaseSync, { file, maxPages }: SqliteOptions): void {
+  migrate(db, file)
+  db.exec('pragma journal_mode = wal')
+  db.exec('pragma synchronous = full')
+  // A checkpoint writes pages twice and syncs twice: fewer and larger ones cost less per job.
+  db.exec('pragma wal_autocheckpoint = 4000')
+  db.exec('pragma cache_size = -65536')
+  if (maxPages !== undefined) db.exec(`pragma max_page_count = ${Math.trunc(maxPages)}`)
+}
+
+class SqliteStore implements Store {
+  readonly jobs: JobStore
+  readonly endpoints: EndpointStore
+  readonly keys: KeyStore
+  readonly #db: DatabaseSync
+  readonly #commits: GroupCommit
+  readonly #release: () => void
+  readonly #listeners = new Set<(event: StoreEvent) => void>()
+
+  constructor(db: DatabaseSync, release: () => void) {
+    this.#db = db
+    this.#release = release
+    const statements = new Statements(db)
+    const counters = new Counters(statements)
+    this.#commits = new GroupCommit(db, counters, (event) => this.#tell(event))
+    let position = Number(statements.find('select max(position) as newest from jobs', {})?.['newest'] ?? 0)
+    const context: Context = {
+      db,
+      statements,
+      counters,
+      commits: this.#commits,
+      nextPosition: () => (position += 1),
+    }
+    this.jobs = composeJobs(context)
+    this.endpoints = composeEndpoints(context)
+    this.keys = composeKeys(context)
+  }
+
+  watch(listener: (event: StoreEvent) => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  async ping(): Promise<void> {
+    await this.#commits.submit(() => undefined)
+  }
+
+  async close(): Promise<void> {
+    this.#commits.close()
+    this.#db.close()
+    this.#release()
+  }
+
+  #tell(event: StoreEvent): void {
+    for (const listener of this.#listeners) listener(event)
+  }
+}
+
+function composeJobs(context: Context): JobStore {
+  const client = new SqliteClientVerbs(context)
+  const worker = new SqliteWorkerVerbs(context)
+  const reads = new SqliteReads(context)
+  const sweep = new SqliteSweep(context)
+  return {
+    enqueue: (job) => client.enqueue(job),
+    cancel: (...ask) => client.cancel(...ask),
+    retry: (...ask) => client.retry(...ask),
+    purge: (...ask) => client.purge(...ask),
+    setTtl: (...ask) => client.setTtl(...ask),
+    lease: (ask) => worker.lease(ask),
+    start: (...report) => worker.start(...report),
+    extend: (...ask) => worker.extend(...ask),
+    extendHeldBy: (...ask) => worker.extendHeldBy(...ask),
+    appendChunks: (...report) => worker.appendChunks(...report),
+    setProgress: (...report) => worker.setProgress(...report),
+    settle: (...report) => worker.settle(...report),
+    release: (...ask) => worker.release(...ask),
+    find: (...ask) => reads.find(...ask),
+    readChunks: (...ask) => reads.readChunks(...ask),
+    markRead: (...ask) => reads.markRead(...ask),
+    count: (endpoint) => reads.count(endpoint),
+    sweep: (...ask) => sweep.sweep(...ask),
+  }
+}
+
+function composeEndpoints({ statements, commits }: Context): EndpointStore {
+  const read = (row: Row): Endpoint => ({
+    id: text(row['id']),
+    executionTimeoutMs: integer(row['execution_timeout_ms']),
+    maxAttempts: integer(row['max_attempts']),
+  })
+  const find = (id: string): Endpoint | undefined => {
+    const row = statements.find(
+      'select id, execution_timeout_ms, max_attempts from endpoints where id = $id',
+      { id },
+    )
+    return row && read(row)
+  }
+  return {
+    ensureEndpoint: (id) =>
+      commits.submit(() => {
+        const fresh = {
+          id,
+          executionTimeoutMs: limits.executionTimeoutMs.default,
+          maxAttempts: limits.maxAttempts.default,
+        }
+        statements.run(
+          'insert or ignore into endpoints (id, execution_timeout_ms, max_attempts) values ($id, $executionTimeoutMs, $maxAttempts)',
+          fresh,
+        )
+        return find(id) ?? fresh
+      }),
+    findEndpoint: async (id) => find(id),
+    listEndpoints: async () =>
+      statements
+        .all('select id, execution_timeout_ms, max_attempts from endpoints order by id', {})
+        .map(read),
+  }
+}
+
+function composeKeys({ statements, commits }: Context): KeyStore {
+  return {
+    addKey: (key) =>
+      commits.submit(() => {
+        statements.run('insert or ignore into keys (hash, name, created_at) values ($hash, $name, $now)', {
+          ...key,
+        })
+      }),
+    hasKey: async (hash) => statements.find('select 1 from keys where hash = $hash', { hash }) !== undefined,
+    countKeys: async () => integer(statements.find('select count(*) as keys from keys', {})?.['keys']),
+  }
+}

@@ -1,0 +1,164 @@
+// The tidying of a queue file: what time alone does to a job.
+
+import { isAllowed, endedStatuses, transitions, type JobStatus } from '../../job/lifecycle.ts'
+import type { JobError } from '../../job/job.ts'
+import type { StopCause } from '../store.ts'
+import { deleteChunks, ENDS_RUN, integer, text, type Context, type Row } from './context.ts'
+import type { Transaction } from './group-commit.ts'
+import { removeJob } from './remove-job.ts'
+import { inStatuses } from './schema.ts'
+
+/** Rows of one kind in one round: about 10 ms of work, so that requests are never kept waiting long. */
+const ROUND = 500
+
+const FIELDS = 'seq, id, endpoint, status, worker, lease, last_index, attempt, is_confirmed, started_at'
+
+export class SqliteSweep {
+  readonly #context: Context
+  #sweptAt: number | undefined
+
+  constructor(context: Context) {
+    this.#context = context
+  }
+
+  async sweep(now: number, graceMs: number): Promise<number> {
+    const swept = await this.#context.commits.submit((transaction) => {
+      this.#grantUnservedTime(now, graceMs)
+      return (
+        this.#expire(transaction, now) +
+        this.#timeOut(transaction, now) +
+        this.#lapse(transaction, now) +
+        this.#forget(transaction, now)
+      )
+    })
+    // Pages that deletions freed go back to the system a few at a time.
+    if (swept > 0) this.#context.db.exec('pragma incremental_vacuum(256)')
+    return swept
+  }
+
+  #grantUnservedTime(now: number, graceMs: number): void {
+    const unserved = this.#sweptAt === undefined || now - this.#sweptAt > graceMs
+    this.#sweptAt = now
+    if (!unserved) return
+    this.#context.statements.run(
+      `update jobs set lease_expires_at = max(lease_expires_at, $until), deadline_at = max(deadline_at, $until)
+       where ${inStatuses(transitions.lapse.from)}`,
+      { until: now + graceMs },
+    )
+  }
+
+  #expire(transaction: Transaction, now: number): number {
+    const rows = this.#context.statements.all(
+      `select ${FIELDS} from jobs where ${inStatuses(transitions.expire.from)} and expires_at <= $now limit ${ROUND}`,
+      { now },
+    )
+    for (const row of rows) removeJob(this.#context, transaction, row, 'expire')
+    return rows.length
+  }
+
+  #forget(transaction: Transaction, now: number): number {
+    const rows = this.#context.statements.all(
+      `select ${FIELDS} from jobs where ${inStatuses(endedStatuses)} and forget_at <= $now limit ${ROUND}`,
+      { now },
+    )
+    for (const row of rows) removeJob(this.#context, transaction, row, 'forget')
+    return rows.length
+  }
+
+  #timeOut(transaction: Transaction, now: number): number {
+    const rows = this.#context.statements.all(
+      `select ${FIELDS} from jobs where ${inStatuses(transitions.timeOut.from)} and deadline_at is not null and deadline_at <= $now limit ${ROUND}`,
+      { now },
+    )
+    for (const row of rows) {
+      const error: JobError = {
+        type: 'TimeoutError',
+        message: `The job ran longer than its executionTimeout, and worker ${text(row['worker'])} did not report its end. Raise policy.executionTimeout, or look at that worker.`,
+        code: 'TIMED_OUT',
+      }
+      this.#fail(transaction, row, { event: 'timeOut', error, now, stop: 'timeout' })
+    }
+    return rows.length
+  }
+
+  #lapse(transaction: Transaction, now: number): number {
+    const rows = this.#context.statements.all(
+      `select ${FIELDS}, (select max_attempts from endpoints where endpoints.id = jobs.endpoint) as max_attempts
+       from jobs where ${inStatuses(transitions.lapse.from)} and lease_expires_at <= $now limit ${ROUND}`,
+      { now },
+    )
+    for (const row of rows) {
+      const attempt = integer(row['attempt'])
+      // A lease that its worker never spoke of was lost on the way; the job did not run.
+      if (row['is_confirmed'] === 0 && row['started_at'] === null)
+        this.#requeue(transaction, row, 'release', now)
+      else if (attempt < integer(row['max_attempts'])) this.#requeue(transaction, row, 'lapse', now)
+      else {
+        const error: JobError = {
+          type: 'WorkerLostError',
+          message: `Worker ${text(row['worker'])} was not heard of for longer than its lease, in attempt ${attempt} of ${attempt}. Look at why it died, then retry the job.`,
+          code: 'WORKER_LOST',
+        }
+        this.#fail(transaction, row, { event: 'lapseLast', error, now, stop: 'lease-lost' })
+      }
+    }
+    return rows.length
+  }
+
+  #requeue(transaction: Transaction, row: Row, event: 'release' | 'lapse', now: number): void {
+    const { statements, counters } = this.#context
+    const endpoint = text(row['endpoint'])
+    const id = text(row['id'])
+    if (integer(row['last_index']) > 0) deleteChunks(statements, integer(row['seq']))
+    statements.run(
+      `update jobs set status = '${transitions[event].to}', reason = '${transitions[event].reason}', attempt = attempt + $counted,
+         ${ENDS_RUN} where seq = $seq`,
+      { seq: integer(row['seq']), counted: event === 'lapse' ? 1 : 0, now },
+    )
+    counters.moved(endpoint, event, statusOf(row))
+    emitStop(transaction, row, 'lease-lost')
+    transaction.emit({ kind: 'changed', endpoint, id, status: transitions[event].to })
+    transaction.emit({ kind: 'queued', endpoint })
+  }
+
+  #fail(
+    transaction: Transaction,
+    row: Row,
+    end: { event: 'timeOut' | 'lapseLast'; error: JobError; now: number; stop: StopCause },
+  ): void {
+    const { statements, counters } = this.#context
+    const endpoint = text(row['endpoint'])
+    const { to } = transitions[end.event]
+    statements.run(
+      `update jobs set status = '${to}', reason = $reason, error = $error, ended_at = $now, forget_at = $now + retention_ms,
+         ${ENDS_RUN} where seq = $seq`,
+      {
+        seq: integer(row['seq']),
+        reason: end.event === 'lapseLast' ? transitions.lapseLast.reason : null,
+        error: JSON.stringify(end.error),
+        now: end.now,
+      },
+    )
+    counters.moved(endpoint, end.event, statusOf(row))
+    emitStop(transaction, row, end.stop)
+    transaction.emit({ kind: 'changed', endpoint, id: text(row['id']), status: to })
+  }
+}
+
+function statusOf(row: Row): JobStatus {
+  const status = text(row['status']) as JobStatus
+  if (!isAllowed('lapse', status))
+    throw new Error(`A sweep found job ${text(row['id'])} ${status} among the running.`)
+  return status
+}
+
+function emitStop(transaction: Transaction, row: Row, reason: StopCause): void {
+  transaction.emit({
+    kind: 'stop',
+    endpoint: text(row['endpoint']),
+    worker: text(row['worker']),
+    id: text(row['id']),
+    lease: text(row['lease']),
+    reason,
+  })
+}

@@ -1,0 +1,249 @@
+// What workers do to jobs in a queue file: lease, start, keep alive, stream, settle, give back.
+
+import { randomBytes } from 'node:crypto'
+import { limits } from '../../job/limits.ts'
+import { transitions } from '../../job/lifecycle.ts'
+import type { End, Fence, FencedAnswer, JobStore, LeaseAsk, LeasedJob, NewChunk } from '../store.ts'
+import {
+  blob,
+  deleteChunks,
+  ENDS_RUN,
+  fenceGuard,
+  integer,
+  optional,
+  text,
+  WITHIN_TTL,
+  type Context,
+  type Row,
+} from './context.ts'
+import { inStatuses } from './schema.ts'
+
+type WorkerVerbs = Pick<
+  JobStore,
+  'lease' | 'start' | 'extend' | 'extendHeldBy' | 'appendChunks' | 'setProgress' | 'settle' | 'release'
+>
+
+const LIMIT_IN_FORCE = `coalesce(execution_timeout_ms, (select execution_timeout_ms from endpoints where endpoints.id = jobs.endpoint))`
+
+export class SqliteWorkerVerbs implements WorkerVerbs {
+  readonly #context: Context
+
+  constructor(context: Context) {
+    this.#context = context
+  }
+
+  lease(ask: LeaseAsk): Promise<LeasedJob[]> {
+    const { statements, counters, commits } = this.#context
+    return commits.submit(() => {
+      const rows = statements.all(
+        `update jobs set status = '${transitions.lease.to}', reason = null, lease = $token || seq, worker = $worker,
+           lease_expires_at = $until, is_confirmed = 0, lease_index = last_index, execution_ms = null,
+           started_at = iif($startsNow, $now, null),
+           deadline_at = iif($startsNow, $now + $graceMs + ${LIMIT_IN_FORCE}, null)
+         where seq in (
+           select seq from jobs where endpoint = $endpoint and ${inStatuses(transitions.lease.from)} and expires_at > $now
+           order by position limit $count)
+         returning id, position, lease, attempt, ${LIMIT_IN_FORCE} as limit_ms, execution_timeout_ms, low_priority, ttl_ms,
+           webhook, s3_config, (select body from inputs where job = jobs.seq) as input`,
+        {
+          token: `${randomBytes(9).toString('base64url')}.`,
+          worker: ask.worker,
+          until: ask.now + ask.leaseMs,
+          startsNow: ask.startsAtLease ? 1 : 0,
+          graceMs: (ask.startsAtLease?.graceMs ?? 0) + limits.silentTimeoutMs,
+          endpoint: ask.endpoint,
+          now: ask.now,
+          count: ask.count,
+        },
+      )
+      if (rows.length > 0) counters.moved(ask.endpoint, 'lease', 'IN_QUEUE', rows.length)
+      // RETURNING promises no order.
+      return rows.toSorted((a, b) => integer(a['position']) - integer(b['position'])).map(readLease)
+    })
+  }
+
+  start(fence: Fence, report: Parameters<JobStore['start']>[1]): Promise<FencedAnswer> {
+    const { guard, bind } = fenceGuard(fence, 'start')
+    return this.#context.commits.submit(() => {
+      const changed = this.#context.statements.run(
+        `update jobs set started_at = coalesce(started_at, $startedAt), is_confirmed = 1,
+           lease_expires_at = max(lease_expires_at, $until),
+           deadline_at = coalesce(deadline_at, $startedAt + $graceMs + ${LIMIT_IN_FORCE}) where ${guard} and ${WITHIN_TTL}`,
+        {
+          ...bind,
+          now: report.now,
+          startedAt: report.now - report.agoMs,
+          until: report.now + report.leaseMs,
+          graceMs: report.graceMs + limits.silentTimeoutMs,
+        },
+      )
+      return answer(changed)
+    })
+  }
+
+  extend(
+    endpoint: string,
+    leases: readonly { id: string; lease: string }[],
+    until: number,
+  ): Promise<Set<string>> {
+    return this.#context.commits.submit(() => {
+      const stale = leases.filter(({ id, lease }) => !this.#extend({ endpoint, id, lease }, until))
+      return new Set(stale.map(({ lease }) => lease))
+    })
+  }
+
+  extendHeldBy(
+    endpoint: string,
+    worker: string,
+    ids: readonly string[],
+    until: number,
+  ): Promise<Set<string>> {
+    return this.#context.commits.submit(() => {
+      return new Set(ids.filter((id) => !this.#extend({ endpoint, id, worker }, until)))
+    })
+  }
+
+  #extend(fence: Fence, until: number): boolean {
+    const { guard, bind } = fenceGuard(fence, 'start')
+    const changed = this.#context.statements.run(
+      `update jobs set lease_expires_at = max(lease_expires_at, $until), is_confirmed = 1 where ${guard}`,
+      { ...bind, until },
+    )
+    return changed > 0
+  }
+
+  appendChunks(
+    fence: Fence,
+    report: Parameters<JobStore['appendChunks']>[1],
+  ): ReturnType<JobStore['appendChunks']> {
+    const { statements, commits } = this.#context
+    const { guard, bind } = fenceGuard(fence, 'start')
+    return commits.submit((transaction) => {
+      const row = statements.find(
+        `select seq, attempt, last_index, lease_index from jobs where ${guard} and ${WITHIN_TTL}`,
+        {
+          ...bind,
+          now: report.now,
+        },
+      )
+      if (!row) return { state: 'stale' as const }
+      const base = integer(row['lease_index'])
+      const stored = integer(row['last_index']) - base
+      const first = report.firstOrdinal ?? stored + 1
+      if (first > stored + 1) return { state: 'accepted' as const, stored }
+      const fresh = report.chunks.slice(stored + 1 - first)
+      fresh.forEach((chunk, at) => this.#insertChunk(row, base, stored + 1 + at, chunk))
+      if (fresh.length > 0) {
+        statements.run('update jobs set last_index = last_index + $count where seq = $seq', {
+          seq: integer(row['seq']),
+          count: fresh.length,
+        })
+        transaction.emit({ kind: 'chunks', endpoint: fence.endpoint, id: fence.id })
+      }
+      return { state: 'accepted' as const, stored: stored + fresh.length }
+    })
+  }
+
+  #insertChunk(row: Row, base: number, ordinal: number, chunk: NewChunk): void {
+    this.#context.statements.run(
+      `insert into chunks (job, idx, attempt, output, metrics, part_as, part_first, part_last)
+       values ($seq, $index, $attempt, $output, $metrics, $as, $first, $last)`,
+      {
+        seq: integer(row['seq']),
+        index: base + ordinal,
+        attempt: integer(row['attempt']),
+        output: chunk.output,
+        metrics: chunk.metrics ?? null,
+        as: chunk.part?.as ?? null,
+        first: chunk.part ? base + ordinal - chunk.part.back : null,
+        last: chunk.part ? Number(chunk.part.last) : null,
+      },
+    )
+  }
+
+  setProgress(fence: Fence, progress: Uint8Array): Promise<FencedAnswer> {
+    const { guard, bind } = fenceGuard(fence, 'start')
+    return this.#context.commits.submit(() =>
+      answer(
+        this.#context.statements.run(`update jobs set progress = $progress where ${guard}`, {
+          ...bind,
+          progress,
+        }),
+      ),
+    )
+  }
+
+  settle(fence: Fence, end: End, report: { executionMs?: number; now: number }): Promise<FencedAnswer> {
+    const { statements, counters, commits } = this.#context
+    const { guard, bind } = fenceGuard(fence, end.event)
+    const status = transitions[end.event].to
+    return commits.submit((transaction) => {
+      // The worker's monotonic measure is the truth; the wall clock stands in where the wire has none.
+      const changed = statements.run(
+        `update jobs set status = '${status}', reason = null, ended_at = $now, forget_at = $now + retention_ms,
+           output = $output, error = $error,
+           ran_ms = ran_ms + coalesce($executionMs, max(0, $now - started_at), 0),
+           execution_ms = coalesce($executionMs, max(0, $now - started_at), 0),
+           started_at = null, deadline_at = null, lease = null, lease_expires_at = null, is_confirmed = 0, progress = null
+         where ${guard} and ${WITHIN_TTL}`,
+        {
+          ...bind,
+          now: report.now,
+          executionMs: report.executionMs ?? null,
+          output: ('output' in end ? end.output : undefined) ?? null,
+          error: 'error' in end ? JSON.stringify(end.error) : null,
+        },
+      )
+      if (changed === 0) return 'stale'
+      counters.moved(fence.endpoint, end.event, 'IN_PROGRESS')
+      transaction.emit({ kind: 'changed', endpoint: fence.endpoint, id: fence.id, status })
+      return 'accepted'
+    })
+  }
+
+  release(fence: Fence, now: number): Promise<FencedAnswer> {
+    const { statements, counters, commits } = this.#context
+    const { guard, bind } = fenceGuard(fence, 'release')
+    return commits.submit((transaction) => {
+      const row = statements.find(`select seq from jobs where ${guard} and ${WITHIN_TTL}`, { ...bind, now })
+      if (!row) return 'stale'
+      const seq = integer(row['seq'])
+      deleteChunks(statements, seq)
+      statements.run(
+        `update jobs set status = '${transitions.release.to}', reason = '${transitions.release.reason}', worker = null,
+           ${ENDS_RUN} where seq = $seq`,
+        { seq, now },
+      )
+      counters.moved(fence.endpoint, 'release', 'IN_PROGRESS')
+      transaction.emit({
+        kind: 'changed',
+        endpoint: fence.endpoint,
+        id: fence.id,
+        status: transitions.release.to,
+      })
+      transaction.emit({ kind: 'queued', endpoint: fence.endpoint })
+      return 'accepted'
+    })
+  }
+}
+
+function answer(changedRows: number): FencedAnswer {
+  return changedRows > 0 ? 'accepted' : 'stale'
+}
+
+function readLease(row: Row): LeasedJob {
+  return {
+    id: text(row['id']),
+    lease: text(row['lease']),
+    attempt: integer(row['attempt']),
+    executionTimeoutMs: integer(row['limit_ms']),
+    policy: {
+      ...optional('executionTimeout', row['execution_timeout_ms'], integer),
+      lowPriority: row['low_priority'] === 1,
+      ttl: integer(row['ttl_ms']),
+    },
+    input: blob(row['input']),
+    ...optional('webhook', row['webhook'], text),
+    ...optional('sealedS3Config', row['s3_config'], blob),
+  }
+}
