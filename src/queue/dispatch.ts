@@ -1,0 +1,322 @@
+// What Longshore's own workers ask: the exchange, in which results, heartbeats, stops and leases travel together.
+
+import type { Clock } from '../lib/clock.ts'
+import { s3ConfigSchema } from '../job/job.ts'
+import type {
+  Ack,
+  Ended,
+  ExchangeAnswer,
+  ExchangeRequest,
+  LeaseHead,
+  LeaseRef,
+  PayloadReader,
+} from '../protocol/exchange.ts'
+import type { End, Fence, FencedAnswer, LeasedJob, NewChunk, Store, StoreEvent } from '../store/store.ts'
+import type { LeaseLine } from './lease-line.ts'
+import type { SecretBox } from './secret-box.ts'
+import { NOTHING_TO_SAY, Session, type SessionAnswer } from './session.ts'
+import type { Workers } from './workers.ts'
+
+export interface DispatchOptions {
+  store: Store
+  line: LeaseLine
+  workers: Workers
+  secrets: SecretBox
+  clock: Clock
+  /** How long a lease lives without being listed; a request is held for half of it at most. */
+  leaseMs: number
+  onError: (cause: unknown) => void
+}
+
+export interface ExchangeReply {
+  head: ExchangeAnswer
+  payloads: Uint8Array[]
+  /** To be called when the reply could not be written: its leases go back. */
+  undelivered(): Promise<void>
+}
+
+export class Dispatch {
+  readonly #options: DispatchOptions
+  readonly #sessions = new Map<string, Session>()
+  readonly #stopWatching: () => void
+  #isClosing = false
+
+  constructor(options: DispatchOptions) {
+    this.#options = options
+    this.#stopWatching = options.store.watch((event) => this.#onStoreEvent(event))
+  }
+
+  /** Handles one request of a worker. The answer waits only while there is nothing to say; `gone` ends the wait. */
+  async exchange(
+    endpoint: string,
+    worker: string,
+    request: ExchangeRequest,
+    payloads: PayloadReader,
+    gone: AbortSignal,
+  ): Promise<ExchangeReply> {
+    const session = this.#sessionOf(endpoint, worker, request.session)
+    const isNewest = request.seq > session.lastSeq
+    if (isNewest) {
+      session.lastSeq = request.seq
+      session.answerHeld(NOTHING_TO_SAY)
+    }
+    this.#heard(session)
+    // Payloads are read before anything is awaited or written: a body that is too short changes nothing.
+    const reports = readReports(request, payloads)
+    const fresh = session.confirm(request)
+    const givenBack = (request.failed ?? []).map((seq) => this.#giveBack(session, seq))
+    const acks = this.#report(session, request, reports)
+    const stale = this.#keepAlive(session, request, fresh)
+    const wants = isNewest && !this.#isClosing ? Math.max(0, request.want - session.inFlight) : 0
+    const needsAnswer =
+      request.ended.length + request.chunks.length + request.progress.length > 0 || givenBack.length > 0
+    const leases = wants > 0 && needsAnswer ? this.#lease(session, wants) : Promise.resolve([])
+
+    const answer: SessionAnswer = await this.#allOrNothing(session, acks, leases, Promise.all(givenBack))
+    for (const ref of await stale) session.oweStop({ ...ref, reason: 'lease-lost' })
+    answer.stops = session.takeStops()
+    const hasSomething = needsAnswer || answer.acks.length + answer.stops.length > 0
+    if (hasSomething || session.lastSeq !== request.seq) return this.#reply(session, request.seq, answer)
+    return this.#reply(session, request.seq, await this.#hold(session, request.seq, wants, gone))
+  }
+
+  /** Answers every held request; from now on nobody is leased anything. */
+  close(): void {
+    this.#isClosing = true
+    this.#stopWatching()
+    for (const session of this.#sessions.values()) session.answerHeld(NOTHING_TO_SAY)
+  }
+
+  #sessionOf(endpoint: string, worker: string, id: string): Session {
+    const known = this.#sessions.get(keyOf({ endpoint, worker }))
+    if (known?.id === id) return known
+    known?.answerHeld(NOTHING_TO_SAY)
+    return new Session({ id, endpoint, worker })
+  }
+
+  #heard(session: Session): void {
+    const { clock, leaseMs, workers } = this.#options
+    const now = clock.monotonic()
+    session.aliveUntil = now + leaseMs
+    // Kept in the order in which they were heard, so that the silent ones stand first.
+    this.#sessions.delete(keyOf(session))
+    this.#sessions.set(keyOf(session), session)
+    workers.heard(session.endpoint, session.worker, { holds: session.holds, aliveMs: leaseMs })
+    for (const [key, other] of this.#sessions) {
+      if (other.aliveUntil + leaseMs >= now) break
+      this.#sessions.delete(key)
+    }
+  }
+
+  async #giveBack(session: Session, seq: number): Promise<void> {
+    const { store, clock } = this.#options
+    const refs = session.undelivered(seq)
+    await Promise.all(refs.map((ref) => store.jobs.release(fenceOf(session, ref), clock.now())))
+  }
+
+  /** Writes everything the worker reports, in its order, into one commit. */
+  async #report(session: Session, request: ExchangeRequest, reports: Reports): Promise<Ack[]> {
+    const { store, clock, leaseMs } = this.#options
+    const now = clock.now()
+    const acks = new Map<string, Ack>()
+    const note = (ref: LeaseRef, state: FencedAnswer): Ack => {
+      const ack = acks.get(ref.lease) ?? { id: ref.id, lease: ref.lease, state }
+      if (state === 'stale') ack.state = 'stale'
+      acks.set(ref.lease, ack)
+      return ack
+    }
+    const writes: Promise<unknown>[] = []
+    for (const { agoMs, graceMs, ...ref } of request.started) {
+      const write = store.jobs.start(fenceOf(session, ref), { agoMs, graceMs, leaseMs, now })
+      writes.push(write.then((state) => state === 'stale' && note(ref, state)))
+    }
+    for (const { ref, firstOrdinal, chunks } of reports.chunks) {
+      const write = store.jobs.appendChunks(fenceOf(session, ref), { firstOrdinal, chunks, now })
+      writes.push(
+        write.then((answer) => {
+          const ack = note(ref, answer.state)
+          if (answer.state === 'accepted') ack.chunks = answer.stored
+          return ack
+        }),
+      )
+    }
+    for (const { ref, progress } of reports.progress) {
+      const write = store.jobs.setProgress(fenceOf(session, ref), progress)
+      writes.push(write.then((state) => state === 'stale' && note(ref, state)))
+    }
+    for (const { ended, output } of reports.ended) {
+      const write =
+        ended.outcome === 'released'
+          ? store.jobs.release(fenceOf(session, ended), now)
+          : store.jobs.settle(fenceOf(session, ended), endOf(ended, output), {
+              executionMs: ended.executionMs,
+              now,
+            })
+      writes.push(write.then((state) => (note(ended, state).ended = true)))
+    }
+    await Promise.all(writes)
+    return [...acks.values()]
+  }
+
+  /** Extends what is new to this server at once and the rest now and then; answers what the worker has lost. */
+  async #keepAlive(
+    session: Session,
+    request: ExchangeRequest,
+    fresh: readonly LeaseRef[],
+  ): Promise<LeaseRef[]> {
+    const { store, clock, leaseMs } = this.#options
+    const isDue = clock.monotonic() >= session.extendAt
+    if (isDue) session.extendAt = clock.monotonic() + leaseMs / 8
+    // A start has just extended its lease by itself.
+    const started = new Set(request.started.map(({ lease }) => lease))
+    const due = (isDue ? request.held : fresh).filter(({ lease }) => !started.has(lease))
+    if (due.length === 0) return []
+    const stale = await store.jobs.extend(session.endpoint, due, clock.now() + leaseMs)
+    return due.filter(({ lease }) => stale.has(lease))
+  }
+
+  #lease(session: Session, count: number): Promise<LeasedJob[]> {
+    const { line, leaseMs } = this.#options
+    return line.leaseNow(session.endpoint, { worker: session.worker, count, leaseMs })
+  }
+
+  /** When a report could not be written the worker gets no answer and sends it again; leases must not be lost with it. */
+  async #allOrNothing(
+    session: Session,
+    acks: Promise<Ack[]>,
+    leases: Promise<LeasedJob[]>,
+    rest: Promise<unknown>,
+  ): Promise<SessionAnswer> {
+    const [written, leased, others] = await Promise.allSettled([acks, leases, rest])
+    if (written.status === 'fulfilled' && leased.status === 'fulfilled' && others.status === 'fulfilled') {
+      return { acks: written.value, stops: [], leases: leased.value }
+    }
+    if (leased.status === 'fulfilled') this.#putBack(session, leased.value)
+    throw [written, leased, others].find((result) => result.status === 'rejected')?.reason
+  }
+
+  #putBack(session: Session, leases: readonly LeasedJob[]): void {
+    const { store, clock, onError } = this.#options
+    for (const lease of leases) store.jobs.release(fenceOf(session, lease), clock.now()).catch(onError)
+  }
+
+  #hold(session: Session, seq: number, wants: number, gone: AbortSignal): Promise<SessionAnswer> {
+    const { clock, line, leaseMs } = this.#options
+    return new Promise((resolve) => {
+      const answer = (said: SessionAnswer): void => {
+        timer.clear()
+        gone.removeEventListener('abort', leave)
+        leaveLine()
+        resolve(said)
+      }
+      const leave = (): void => {
+        if (session.held?.seq === seq) session.answerHeld(NOTHING_TO_SAY)
+      }
+      const timer = clock.after(leaseMs / 2, leave)
+      gone.addEventListener('abort', leave, { once: true })
+      let leaveLine = (): void => undefined
+      session.held = { seq, answer }
+      if (wants > 0) {
+        leaveLine = line.join(session.endpoint, {
+          ask: { worker: session.worker, count: wants, leaseMs },
+          take: (leases) => this.#hand(session, seq, leases, gone),
+        })
+      }
+      if (gone.aborted || this.#isClosing) leave()
+    })
+  }
+
+  /** Gives leases to the request they were asked for; when that was answered meanwhile they go back. */
+  #hand(session: Session, seq: number, leases: LeasedJob[], gone: AbortSignal): void {
+    if (session.held?.seq === seq && !gone.aborted) return session.answerHeld({ acks: [], stops: [], leases })
+    this.#putBack(session, leases)
+  }
+
+  #reply(session: Session, seq: number, { acks, stops, leases }: SessionAnswer): ExchangeReply {
+    session.answering(seq, leases, stops)
+    return {
+      head: {
+        leaseMs: this.#options.leaseMs,
+        acks,
+        stops,
+        leases: leases.map((lease) => this.#leaseHead(lease)),
+        drain: false,
+      },
+      payloads: leases.map((lease) => lease.input),
+      undelivered: () => this.#giveBack(session, seq),
+    }
+  }
+
+  #leaseHead({
+    id,
+    lease,
+    attempt,
+    executionTimeoutMs,
+    policy,
+    sealedS3Config,
+    input,
+  }: LeasedJob): LeaseHead {
+    const s3Config = sealedS3Config && s3ConfigSchema.parse(this.#options.secrets.open(sealedS3Config))
+    const head = { id, lease, attempt, executionTimeoutMs, policy, bytes: input.byteLength }
+    return s3Config ? { ...head, s3Config } : head
+  }
+
+  #onStoreEvent(event: StoreEvent): void {
+    if (event.kind !== 'stop') return
+    const session = this.#sessions.get(keyOf(event))
+    if (!session) return
+    session.oweStop({ id: event.id, lease: event.lease, reason: event.reason })
+    if (session.held) session.answerHeld({ acks: [], stops: session.takeStops(), leases: [] })
+  }
+}
+
+interface Reports {
+  chunks: { ref: LeaseRef; firstOrdinal: number; chunks: NewChunk[] }[]
+  progress: { ref: LeaseRef; progress: Uint8Array }[]
+  ended: { ended: Ended; output: Uint8Array | undefined }[]
+}
+
+/** Pairs each report with its payload; consecutive chunks of one lease become one write. */
+function readReports(request: ExchangeRequest, payloads: PayloadReader): Reports {
+  const chunks: Reports['chunks'] = []
+  for (const { id, lease, ordinal, bytes, metrics, part } of request.chunks) {
+    const chunk: NewChunk = {
+      output: payloads.take(bytes),
+      ...(metrics !== undefined && { metrics }),
+      ...(part && { part }),
+    }
+    const run = chunks.at(-1)
+    if (run?.ref.lease === lease && run.firstOrdinal + run.chunks.length === ordinal) run.chunks.push(chunk)
+    else chunks.push({ ref: { id, lease }, firstOrdinal: ordinal, chunks: [chunk] })
+  }
+  return {
+    chunks,
+    progress: request.progress.map(({ bytes, ...ref }) => ({ ref, progress: payloads.take(bytes) })),
+    ended: request.ended.map((ended) => ({
+      ended,
+      output:
+        ended.outcome === 'completed' && ended.bytes !== undefined ? payloads.take(ended.bytes) : undefined,
+    })),
+  }
+}
+
+function endOf(ended: Exclude<Ended, { outcome: 'released' }>, output: Uint8Array | undefined): End {
+  switch (ended.outcome) {
+    case 'completed':
+      return { event: 'complete', ...(output && { output }) }
+    case 'failed':
+      return { event: 'fail', error: ended.error }
+    case 'timedOut':
+      return { event: 'timeOut', error: ended.error }
+    default:
+      return ended satisfies never
+  }
+}
+
+function keyOf({ endpoint, worker }: { endpoint: string; worker: string }): string {
+  return `${endpoint}/${worker}`
+}
+
+function fenceOf(session: Session, ref: LeaseRef): Fence {
+  return { endpoint: session.endpoint, id: ref.id, lease: ref.lease }
+}

@@ -1,0 +1,95 @@
+// Reading what a worker of the hosted platform posts: its results, its progress, its chunks.
+
+import { z } from 'zod'
+import type { JobError } from '../job/job.ts'
+import { limits } from '../job/limits.ts'
+import { JsonTextError, parseKeepingRaw, RawJson } from '../lib/raw-json.ts'
+import type { JobFailureCode } from '../protocol/errors.ts'
+import type { End } from '../store/store.ts'
+
+export type ForeignResult = { kind: 'progress'; progress: Uint8Array } | { kind: 'end'; end: End }
+
+export type ForeignChunk =
+  { kind: 'chunk'; output: string; metrics?: string } | { kind: 'unreadable'; error: JobError }
+
+/** A result or a progress, as posted to job-done: the body is a JSON document whatever its label says. */
+export function readForeignResult(body: Uint8Array): ForeignResult {
+  const document = readObject(body, ['output', 'error'])
+  if ('code' in document) return { kind: 'end', end: { event: 'fail', error: document } }
+  const { output, error, status } = document.members
+  const outputBytes = output instanceof RawJson ? output.bytes : undefined
+  if (status === 'IN_PROGRESS') return { kind: 'progress', progress: outputBytes ?? Buffer.from('null') }
+  if (outputBytes && outputBytes.byteLength > limits.outputBytes) {
+    const message = `The output is ${outputBytes.byteLength} bytes of JSON, more than the ${limits.outputBytes} that are kept. Upload it and return its address.`
+    return { kind: 'end', end: { event: 'fail', error: failure('OUTPUT_TOO_LARGE', 'OutputError', message) } }
+  }
+  const kept = outputBytes ? { output: outputBytes } : {}
+  const reported = error instanceof RawJson ? error.parse() : undefined
+  if (!reported) return { kind: 'end', end: { event: 'complete', ...kept } }
+  return { kind: 'end', end: { event: 'fail', error: readForeignError(reported), ...kept } }
+}
+
+/** One streamed piece, as posted to job-stream. */
+export function readForeignChunk(body: Uint8Array): ForeignChunk {
+  const document = readObject(body, ['output', 'metrics'])
+  if ('code' in document) return { kind: 'unreadable', error: document }
+  const { output, metrics } = document.members
+  return {
+    kind: 'chunk',
+    output: output instanceof RawJson ? output.toString() : 'null',
+    ...(metrics instanceof RawJson && metrics.isObject && { metrics: metrics.toString() }),
+  }
+}
+
+const hostedErrorSchema = z.object({
+  error_type: z.string(),
+  error_message: z.string(),
+  error_traceback: z.string().optional(),
+})
+
+/** The hosted worker's own JSON where it is that, else the text as the message. Any truthy value fails the job. */
+function readForeignError(reported: unknown): JobError {
+  const text = typeof reported === 'string' ? reported : JSON.stringify(reported)
+  const hosted = hostedErrorSchema.safeParse(
+    typeof reported === 'string' ? parseOrNothing(reported) : reported,
+  )
+  if (!hosted.success) return failure('HANDLER_ERROR', 'Error', text)
+  const { error_type, error_message, error_traceback } = hosted.data
+  const type = /^<class '(?:\w+\.)*(\w+)'>$/.exec(error_type)?.[1] ?? error_type
+  const error = failure('HANDLER_ERROR', type, error_message)
+  return error_traceback === undefined ? error : { ...error, stack: cut(error_traceback) }
+}
+
+function readObject(
+  body: Uint8Array,
+  raw: readonly string[],
+): { members: Record<string, unknown> } | JobError {
+  try {
+    const document = parseKeepingRaw(body, raw, Number.POSITIVE_INFINITY)
+    if (typeof document === 'object' && document !== null && !Array.isArray(document)) {
+      return { members: { ...document } }
+    }
+    return failure('OUTPUT_NOT_JSON', 'OutputError', 'The worker posted a JSON value that is no object.')
+  } catch (cause) {
+    if (!(cause instanceof JsonTextError)) throw cause
+    const message = `The worker posted a result that is not JSON: ${cause.message}. NaN and Infinity are not JSON; replace them before returning.`
+    return failure('OUTPUT_NOT_JSON', 'OutputError', message)
+  }
+}
+
+function parseOrNothing(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    // Most errors are plain text; that they do not parse is how one tells.
+    return undefined
+  }
+}
+
+function failure(code: JobFailureCode, type: string, message: string): JobError {
+  return { type, message: cut(message), code }
+}
+
+function cut(text: string): string {
+  return text.length <= limits.errorTextChars ? text : `${text.slice(0, limits.errorTextChars)}…`
+}

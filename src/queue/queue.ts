@@ -1,0 +1,174 @@
+// What clients ask of the service: submit, look, wait, stream, cancel, retry, purge.
+
+import { randomUUIDv7 } from 'node:crypto'
+import type { Clock } from '../lib/clock.ts'
+import type { Submission } from '../job/job.ts'
+import { isEnded, type JobStatus } from '../job/lifecycle.ts'
+import { limits } from '../job/limits.ts'
+import { Refusal } from '../protocol/errors.ts'
+import type { Submitted } from '../protocol/endpoint-api.ts'
+import type { JobCounts, JobRecord, Store, StoredChunk } from '../store/store.ts'
+import type { JobWatch } from './job-watch.ts'
+import type { SecretBox } from './secret-box.ts'
+
+export interface QueueOptions {
+  store: Store
+  watch: JobWatch
+  secrets: SecretBox
+  clock: Clock
+  /** Aborts when the service stops: whoever waits is answered with what there is. */
+  stopping: AbortSignal
+}
+
+export interface SubmitOptions {
+  operation: 'run' | 'runsync'
+  /** Whether the caller asked for a wait of its own: its result is kept longer. */
+  hasWait?: boolean
+  idempotency?: { key: string; bodyHash: string }
+}
+
+export interface StreamOptions {
+  after?: number
+  waitMs?: number
+  /** Aborts when the reader has gone. */
+  gone: AbortSignal
+}
+
+export interface StreamAnswer {
+  status: JobStatus
+  chunks: StoredChunk[]
+  /** To be called once the answer is written; moves the read position unless `after` was given. */
+  written(): Promise<void>
+}
+
+/** Every method refuses an endpoint or a job that does not exist with a Refusal. */
+export class Queue {
+  readonly #options: QueueOptions
+
+  constructor(options: QueueOptions) {
+    this.#options = options
+  }
+
+  async submit(endpoint: string, submission: Submission, options: SubmitOptions): Promise<Submitted> {
+    const { store, secrets, clock } = this.#options
+    await this.requireEndpoint(endpoint)
+    const { input, policy, webhook, s3Config } = submission
+    const answer = await store.jobs.enqueue({
+      endpoint,
+      id: randomUUIDv7(),
+      input: input.bytes,
+      policy,
+      retentionMs: retentionMs(options),
+      now: clock.now(),
+      ...(webhook !== undefined && { webhook }),
+      ...(s3Config && { sealedS3Config: secrets.seal(s3Config) }),
+      ...(options.idempotency && { idempotency: options.idempotency }),
+    })
+    if (answer.kind === 'conflict') {
+      throw new Refusal('IDEMPOTENCY_CONFLICT', { key: options.idempotency?.key, id: answer.id })
+    }
+    return { id: answer.id, status: answer.status }
+  }
+
+  async find(endpoint: string, id: string): Promise<JobRecord> {
+    await this.requireEndpoint(endpoint)
+    const record = await this.#options.store.jobs.find(endpoint, id, this.#options.clock.now())
+    if (!record) throw new Refusal('JOB_NOT_FOUND', { endpoint, id })
+    return record
+  }
+
+  async setTtl(endpoint: string, id: string, ttlMs: number): Promise<void> {
+    await this.requireEndpoint(endpoint)
+    await this.#options.store.jobs.setTtl(endpoint, id, ttlMs, this.#options.clock.now())
+  }
+
+  /** The record once the job has ended, or as it is after `waitMs`, when the caller has gone or the service stops. */
+  async waitForEnd(endpoint: string, id: string, waitMs: number, gone: AbortSignal): Promise<JobRecord> {
+    const { clock, watch, stopping } = this.#options
+    const until = clock.monotonic() + waitMs
+    using watched = watch.watch(id)
+    for (;;) {
+      const record = await this.find(endpoint, id)
+      const left = until - clock.monotonic()
+      if (isEnded(record.status) || left <= 0 || gone.aborted || stopping.aborted) return record
+      await watched.latch.wait(clock, left, [gone, stopping])
+    }
+  }
+
+  /** New chunks; waits for them while there are none and the job has not ended. */
+  async stream(endpoint: string, id: string, options: StreamOptions): Promise<StreamAnswer> {
+    const { store, clock, watch, stopping } = this.#options
+    const { after, gone, waitMs = limits.streamWaitMs.default } = options
+    await this.requireEndpoint(endpoint)
+    const until = clock.monotonic() + waitMs
+    using watched = watch.watch(id)
+    for (;;) {
+      const read = await store.jobs.readChunks(endpoint, id, {
+        maxBytes: limits.streamReadBytes,
+        now: clock.now(),
+        ...(after !== undefined && { after }),
+      })
+      if (read.kind === 'gone') throw new Refusal('JOB_NOT_FOUND', { endpoint, id })
+      const { status, chunks } = read
+      const left = until - clock.monotonic()
+      if (chunks.length > 0 || isEnded(status) || left <= 0 || gone.aborted || stopping.aborted) {
+        return { status, chunks, written: () => this.#written(endpoint, id, after, chunks) }
+      }
+      await watched.latch.wait(clock, left, [gone, stopping])
+    }
+  }
+
+  async #written(
+    endpoint: string,
+    id: string,
+    after: number | undefined,
+    chunks: readonly StoredChunk[],
+  ): Promise<void> {
+    const last = chunks.at(-1)
+    if (after === undefined && last) await this.#options.store.jobs.markRead(endpoint, id, last.index)
+  }
+
+  async cancel(endpoint: string, id: string): Promise<Submitted> {
+    await this.requireEndpoint(endpoint)
+    const answer = await this.#options.store.jobs.cancel(endpoint, id, this.#options.clock.now())
+    if (answer.kind === 'not-found') throw new Refusal('JOB_NOT_FOUND', { endpoint, id })
+    return { id, status: answer.status }
+  }
+
+  async retry(endpoint: string, id: string): Promise<Submitted> {
+    await this.requireEndpoint(endpoint)
+    const answer = await this.#options.store.jobs.retry(endpoint, id, this.#options.clock.now())
+    switch (answer.kind) {
+      case 'done':
+        return { id, status: answer.status }
+      case 'not-found':
+        throw new Refusal('JOB_NOT_FOUND', { endpoint, id })
+      case 'wrong-status':
+        throw new Refusal('WRONG_STATUS', { id, status: answer.status })
+      case 'ttl-passed':
+        throw new Refusal('TTL_PASSED', { id })
+      default:
+        return answer satisfies never
+    }
+  }
+
+  async purge(endpoint: string): Promise<number> {
+    await this.requireEndpoint(endpoint)
+    return this.#options.store.jobs.purge(endpoint, this.#options.clock.now())
+  }
+
+  async count(endpoint: string): Promise<JobCounts> {
+    await this.requireEndpoint(endpoint)
+    return this.#options.store.jobs.count(endpoint)
+  }
+
+  async requireEndpoint(endpoint: string): Promise<void> {
+    const found = await this.#options.store.endpoints.findEndpoint(endpoint)
+    if (!found) throw new Refusal('ENDPOINT_NOT_FOUND', { endpoint })
+  }
+}
+
+function retentionMs({ operation, hasWait }: SubmitOptions): number {
+  if (operation === 'run') return limits.retentionMs.run
+  return hasWait ? limits.retentionMs.runsyncWithWait : limits.retentionMs.runsync
+}

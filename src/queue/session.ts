@@ -1,0 +1,115 @@
+// One Longshore worker as this server sees it: the request it holds, the leases on their way to it, the stops it is owed.
+
+import type { Ack, ExchangeRequest, LeaseRef, Stop } from '../protocol/exchange.ts'
+import type { LeasedJob } from '../store/store.ts'
+
+/** What an answer says; leases still have their inputs beside them. */
+export interface SessionAnswer {
+  acks: Ack[]
+  stops: Stop[]
+  leases: LeasedJob[]
+}
+
+export interface HeldRequest {
+  seq: number
+  answer(answer: SessionAnswer): void
+}
+
+interface Given {
+  leases: Map<string, LeaseRef>
+  stops: Stop[]
+}
+
+/** How many unanswered requests are remembered, should the worker say that an answer never came. */
+const REMEMBERED_ANSWERS = 64
+
+export class Session {
+  readonly id: string
+  readonly endpoint: string
+  readonly worker: string
+  lastSeq = -1
+  held: HeldRequest | undefined
+  extendAt = 0
+  aliveUntil = 0
+  #stops: Stop[] = []
+  readonly #answered = new Map<number, Given>()
+  readonly #confirmed = new Set<string>()
+
+  constructor(ids: { id: string; endpoint: string; worker: string }) {
+    this.id = ids.id
+    this.endpoint = ids.endpoint
+    this.worker = ids.worker
+  }
+
+  /** How many leases were given that the worker has not spoken of yet. */
+  get inFlight(): number {
+    let leases = 0
+    for (const answered of this.#answered.values()) leases += answered.leases.size
+    return leases
+  }
+
+  /** Notes what an answer carries, until the worker shows that it came. */
+  answering(seq: number, leases: readonly LeaseRef[], stops: Stop[]): void {
+    if (leases.length === 0 && stops.length === 0) return
+    const given: Given = this.#answered.get(seq) ?? { leases: new Map(), stops: [] }
+    for (const lease of leases) given.leases.set(lease.lease, lease)
+    given.stops.push(...stops)
+    this.#answered.set(seq, given)
+    for (const oldest of this.#answered.keys()) {
+      if (this.#answered.size <= REMEMBERED_ANSWERS) break
+      this.#answered.delete(oldest)
+    }
+  }
+
+  /** Takes what the worker says it has. Answers the leases it has confirmed but not before this request. */
+  confirm(request: ExchangeRequest): LeaseRef[] {
+    const listed = new Set<string>()
+    const fresh: LeaseRef[] = []
+    for (const ref of request.held) {
+      listed.add(ref.lease)
+      if (!this.#confirmed.has(ref.lease)) fresh.push(ref)
+    }
+    this.#confirmed.clear()
+    for (const lease of listed) this.#confirmed.add(lease)
+    for (const { lease } of request.ended) listed.add(lease)
+    for (const [seq, given] of this.#answered) {
+      for (const lease of given.leases.keys()) if (listed.has(lease)) given.leases.delete(lease)
+      if (given.leases.size === 0 && given.stops.length === 0) this.#answered.delete(seq)
+      // An answer that a later request does not call failed has come; its stops are known.
+      else if (seq < request.seq && !request.failed?.includes(seq)) given.stops = []
+    }
+    return fresh
+  }
+
+  /** The leases that went with an answer that never came; its stops are owed again. */
+  undelivered(seq: number): LeaseRef[] {
+    const given = this.#answered.get(seq)
+    if (!given) return []
+    this.#answered.delete(seq)
+    this.#stops.push(...given.stops)
+    return [...given.leases.values()]
+  }
+
+  oweStop(stop: Stop): void {
+    this.#stops.push(stop)
+    for (const given of this.#answered.values()) given.leases.delete(stop.lease)
+  }
+
+  takeStops(): Stop[] {
+    const stops = this.#stops
+    this.#stops = []
+    return stops
+  }
+
+  get holds(): number {
+    return this.#confirmed.size
+  }
+
+  answerHeld(answer: SessionAnswer): void {
+    const held = this.held
+    this.held = undefined
+    held?.answer(answer)
+  }
+}
+
+export const NOTHING_TO_SAY: SessionAnswer = { acks: [], stops: [], leases: [] }

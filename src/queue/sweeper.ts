@@ -1,0 +1,29 @@
+// The periodic tidying: what time alone does to jobs, done in small rounds.
+
+import type { Clock } from '../lib/clock.ts'
+import { pause } from '../lib/clock.ts'
+import type { Store } from '../store/store.ts'
+
+export interface SweeperOptions {
+  store: Store
+  clock: Clock
+  leaseMs: number
+  /** Time between rounds, ms. */
+  everyMs?: number
+  onError: (cause: unknown) => void
+}
+
+/** Sweeps until the signal aborts. Resolves once the last round is over. */
+export async function runSweeper(options: SweeperOptions, stopping: AbortSignal): Promise<void> {
+  const { store, clock, leaseMs, everyMs = 500, onError } = options
+  while (!stopping.aborted) {
+    try {
+      // A full round means there is more: go on at once, after a turn for whoever waits.
+      while ((await store.jobs.sweep(clock.now(), leaseMs)) >= 500 && !stopping.aborted)
+        await pause(clock, 0, stopping)
+    } catch (cause) {
+      onError(cause)
+    }
+    await pause(clock, everyMs, stopping)
+  }
+}

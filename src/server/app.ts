@@ -1,0 +1,101 @@
+// The service as a Fastify application: wires queue, dispatch and routes over a store. Does not listen.
+
+import Fastify, { LogController, type FastifyBaseLogger, type FastifyInstance } from 'fastify'
+import { serializerCompiler, validatorCompiler } from 'fastify-type-provider-zod'
+import type { Clock } from '../lib/clock.ts'
+import { Dispatch } from '../queue/dispatch.ts'
+import { ForeignWorkers } from '../queue/foreign-workers.ts'
+import { JobWatch } from '../queue/job-watch.ts'
+import { LeaseLine } from '../queue/lease-line.ts'
+import { Queue } from '../queue/queue.ts'
+import { SecretBox } from '../queue/secret-box.ts'
+import { runSweeper } from '../queue/sweeper.ts'
+import { Workers } from '../queue/workers.ts'
+import type { Store } from '../store/store.ts'
+import { Auth } from './auth.ts'
+import { readBodiesByRoute } from './body.ts'
+import { errorHandler, notFoundHandler } from './error-handler.ts'
+import { exchangeRoutes } from './routes/exchange-routes.ts'
+import { foreignReportRoutes, foreignTakeRoutes } from './routes/foreign-routes.ts'
+import { jobRoutes, queueRoutes } from './routes/job-routes.ts'
+import { submitRoutes } from './routes/submit-routes.ts'
+
+export interface AppOptions {
+  store: Store
+  clock: Clock
+  logger: FastifyBaseLogger
+  /** Valid while this process runs, never stored. */
+  ownerKey?: string
+  /** Seals what must not be readable in the store. */
+  secret: string
+  /** How long a lease lives unheard, ms. */
+  leaseMs?: number
+}
+
+export interface App {
+  http: FastifyInstance
+  /** Answers whoever waits, finishes what is under way, ends the sweeper. The store stays open. */
+  close(): Promise<void>
+}
+
+const DEFAULT_LEASE_MS = 10_000
+
+export function buildApp(options: AppOptions): App {
+  const { store, clock, logger, leaseMs = DEFAULT_LEASE_MS } = options
+  const stopping = new AbortController()
+  const onError = (err: unknown): void => logger.error({ err }, 'background work failed')
+  const secrets = new SecretBox(options.secret)
+  const workers = new Workers(clock)
+  const watch = new JobWatch(store)
+  const line = new LeaseLine({ store, clock, onError })
+  const queue = new Queue({ store, watch, secrets, clock, stopping: stopping.signal })
+  const dispatch = new Dispatch({ store, line, workers, secrets, clock, leaseMs, onError })
+  const foreign = new ForeignWorkers({ store, line, workers, clock, stopping: stopping.signal, onError })
+
+  const http = Fastify({
+    loggerInstance: logger,
+    // A line per request would be most of the work at a few thousand requests a second.
+    logController: new LogController({ disableRequestLogging: true }),
+    routerOptions: { maxParamLength: 512 },
+    // Longer than any hold, so that a connection is not cut while its answer is being waited for.
+    requestTimeout: 0,
+    keepAliveTimeout: 75_000,
+    forceCloseConnections: 'idle',
+  })
+  http.setValidatorCompiler(validatorCompiler)
+  http.setSerializerCompiler(serializerCompiler)
+  http.setErrorHandler(errorHandler)
+  http.setNotFoundHandler(notFoundHandler)
+  readBodiesByRoute(http)
+  http.get('/healthz', async () => {
+    await store.ping()
+    return { status: 'ok' }
+  })
+  const auth = new Auth(store.keys, options.ownerKey)
+  http.register(
+    async (scope) => {
+      scope.addHook('onRequest', (request) => auth.check(request))
+      await scope.register(submitRoutes, { queue })
+      await scope.register(jobRoutes, { queue })
+      await scope.register(queueRoutes, { queue, workers })
+      await scope.register(exchangeRoutes, { queue, dispatch })
+      await scope.register(foreignTakeRoutes, { queue, foreign, secrets })
+      await scope.register(foreignReportRoutes, { queue, foreign, secrets })
+    },
+    { prefix: '/v2/:endpointId' },
+  )
+
+  const sweeping = runSweeper({ store, clock, leaseMs, onError }, stopping.signal)
+  return {
+    http,
+    async close() {
+      stopping.abort()
+      dispatch.close()
+      foreign.close()
+      await http.close()
+      line.close()
+      watch.close()
+      await sweeping
+    },
+  }
+}

@@ -1,0 +1,73 @@
+// From whatever was thrown to an answer: a code of the catalogue, a sentence, a status.
+
+import type { FastifyError, FastifyReply, FastifyRequest, FastifySchemaValidationError } from 'fastify'
+import { hasZodFastifySchemaValidationErrors } from 'fastify-type-provider-zod'
+import type { z } from 'zod'
+import { fieldProblem } from '../protocol/field-problem.ts'
+import { Refusal } from '../protocol/errors.ts'
+import { ExchangeFormatError } from '../protocol/exchange.ts'
+
+export function errorHandler(
+  error: FastifyError | Error,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): void {
+  const refusal = asRefusal(error, request)
+  if (refusal.status >= 500) request.log.error({ err: error, code: refusal.code }, 'request failed')
+  if (refusal.status === 503) reply.header('retry-after', '1')
+  if (refusal.status === 401) reply.header('www-authenticate', 'Bearer')
+  reply.code(refusal.status).send({ error: refusal.message, code: refusal.code })
+}
+
+export function notFoundHandler(request: FastifyRequest): never {
+  throw new Refusal('ROUTE_NOT_FOUND', { method: request.method, path: pathOf(request.url) })
+}
+
+function asRefusal(error: FastifyError | Error, request: FastifyRequest): Refusal {
+  if (error instanceof Refusal) return error
+  if (error instanceof ExchangeFormatError) return new Refusal('EXCHANGE_INVALID', { problem: error.message })
+  if (hasZodFastifySchemaValidationErrors(error)) return validationRefusal(error, request)
+  const code = 'code' in error ? error.code : undefined
+  if (code === 'STORE_FULL') return new Refusal('STORE_FULL')
+  if (code === 'STORE_UNAVAILABLE') return new Refusal('STORE_UNAVAILABLE')
+  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') {
+    const { bodyLimit, url } = request.routeOptions
+    return new Refusal('BODY_TOO_LARGE', { limit: bodyLimit, operation: url })
+  }
+  const status = 'statusCode' in error ? (error.statusCode ?? 500) : 500
+  if (status >= 400 && status < 500)
+    return new Refusal('REQUEST_INVALID', { problem: withoutStop(error.message) })
+  return new Refusal('INTERNAL', { requestId: request.id })
+}
+
+function validationRefusal(
+  error: Pick<FastifyError, 'validationContext'> & { validation: FastifySchemaValidationError[] },
+  request: FastifyRequest,
+): Refusal {
+  const place = error.validationContext ?? 'body'
+  const documents: Record<string, unknown> = {
+    body: request.body,
+    querystring: request.query,
+    params: request.params,
+  }
+  const issues = error.validation.map(
+    ({ keyword, instancePath, message, params }) =>
+      ({
+        ...params,
+        code: keyword,
+        message,
+        path: instancePath.split('/').filter(Boolean),
+      }) as unknown as z.core.$ZodIssue,
+  )
+  const names: Record<string, string> = { body: 'The body', querystring: 'The query', params: 'The path' }
+  return new Refusal('FIELD_INVALID', { ...fieldProblem(issues, documents[place], names[place] ?? place) })
+}
+
+/** The path without its query, which may carry what does not belong in an answer. */
+function pathOf(url: string): string {
+  return url.split('?', 1)[0] ?? url
+}
+
+function withoutStop(sentence: string): string {
+  return sentence.replace(/\.$/, '')
+}

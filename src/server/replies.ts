@@ -1,0 +1,50 @@
+// Answers whose payloads are JSON text already, and whether an answer reached its reader.
+
+import type { FastifyReply } from 'fastify'
+import { jsonArrayOfRaw, jsonWithRaw } from '../lib/raw-json.ts'
+import type { JobRecord, StoredChunk } from '../store/store.ts'
+
+/** A job record as `jobRecordSchema` has it, its output spliced in as the bytes it was stored as. */
+export function recordBody(record: JobRecord): Buffer {
+  const { id, status, delayTime, executionTime, attempt, workerId, reason, error, progress, output } = record
+  const fields = { id, status, delayTime, executionTime, attempt, workerId, reason, error }
+  return jsonWithRaw(fields, { progress, output })
+}
+
+/** Chunks as `streamAnswerSchema` has them. */
+export function chunksBody(chunks: readonly StoredChunk[]): Buffer {
+  return jsonArrayOfRaw(
+    chunks.map(({ index, attempt, output, metrics, part }) => {
+      const raw = { output, metrics: Buffer.from(metrics ?? '{}') }
+      return jsonWithRaw({ index, attempt, part }, raw)
+    }),
+  )
+}
+
+export function sendJson(reply: FastifyReply, body: Buffer): FastifyReply {
+  return reply.header('content-type', 'application/json; charset=utf-8').send(body)
+}
+
+export interface Delivery {
+  /** Aborts when the other side goes before its answer is written. */
+  gone: AbortSignal
+  /** Calls one or the other once the answer is written, or once it is clear that it never will be. */
+  onEnd(written: () => void, lost: () => void): void
+}
+
+export function delivery(reply: FastifyReply): Delivery {
+  const controller = new AbortController()
+  const waiting: { written: () => void; lost: () => void }[] = []
+  reply.raw.once('close', () => {
+    const isWritten = reply.raw.writableFinished
+    if (!isWritten) controller.abort()
+    for (const { written, lost } of waiting) (isWritten ? written : lost)()
+  })
+  return {
+    gone: controller.signal,
+    onEnd(written, lost) {
+      if (reply.raw.closed) lost()
+      else waiting.push({ written, lost })
+    },
+  }
+}

@@ -1,0 +1,121 @@
+// The wire of the hosted platform's workers: take, stop, done, stream and ping.
+
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
+import type { FastifyReply } from 'fastify'
+import { s3ConfigSchema } from '../../job/job.ts'
+import { limits } from '../../job/limits.ts'
+import { jsonArrayOfRaw, jsonWithRaw } from '../../lib/raw-json.ts'
+import {
+  batchQuerySchema,
+  pingQuerySchema,
+  workerJobParamsSchema,
+  workerParamsSchema,
+} from '../../protocol/worker-api.ts'
+import type { ForeignWorkers } from '../../queue/foreign-workers.ts'
+import type { Queue } from '../../queue/queue.ts'
+import type { SecretBox } from '../../queue/secret-box.ts'
+import type { LeasedJob } from '../../store/store.ts'
+import { bytesOf } from '../body.ts'
+import { delivery, sendJson } from '../replies.ts'
+
+export interface ForeignRoutesOptions {
+  queue: Queue
+  foreign: ForeignWorkers
+  secrets: SecretBox
+}
+
+/** Where such a worker gets its jobs and its orders. */
+export const foreignTakeRoutes: FastifyPluginAsyncZod<ForeignRoutesOptions> = async (app, options) => {
+  const { queue, foreign, secrets } = options
+
+  const take = async (
+    reply: FastifyReply,
+    ask: { endpointId: string; workerId: string; count: number },
+  ): Promise<LeasedJob[] | undefined> => {
+    const { endpointId, workerId, count } = ask
+    await queue.requireEndpoint(endpointId)
+    const delivered = delivery(reply)
+    const leases = await foreign.take(endpointId, workerId, count, delivered.gone)
+    if (leases.length === 0) return undefined
+    delivered.onEnd(
+      () => undefined,
+      () => foreign.giveBack(endpointId, workerId, leases),
+    )
+    return leases
+  }
+
+  app.get('/job-take/:workerId', {
+    schema: { params: workerParamsSchema },
+    async handler(request, reply) {
+      const [lease] = (await take(reply, { ...request.params, count: 1 })) ?? []
+      return lease ? sendJson(reply, leaseBody(lease, secrets)) : reply.code(204).send()
+    },
+  })
+
+  app.get('/job-take-batch/:workerId', {
+    schema: { params: workerParamsSchema, querystring: batchQuerySchema },
+    async handler(request, reply) {
+      const leases = await take(reply, { ...request.params, count: request.query.batch_size })
+      if (!leases) return reply.code(204).send()
+      return sendJson(reply, jsonArrayOfRaw(leases.map((lease) => leaseBody(lease, secrets))))
+    },
+  })
+
+  app.get('/job-stop/:workerId', {
+    schema: { params: workerParamsSchema },
+    async handler(request, reply) {
+      const { endpointId, workerId } = request.params
+      await queue.requireEndpoint(endpointId)
+      const jobsToStop = await foreign.stops(endpointId, workerId, delivery(reply).gone)
+      return jobsToStop.length > 0 ? reply.send({ jobsToStop }) : reply.code(204).send()
+    },
+  })
+}
+
+/** Where it says how its jobs go. */
+export const foreignReportRoutes: FastifyPluginAsyncZod<ForeignRoutesOptions> = async (
+  app,
+  { queue, foreign },
+) => {
+  app.post('/job-done/:workerId/:id', {
+    bodyLimit: limits.reportBodyBytes,
+    config: { body: 'bytes' },
+    schema: { params: workerJobParamsSchema },
+    async handler(request) {
+      const { endpointId, workerId, id } = request.params
+      await queue.requireEndpoint(endpointId)
+      await foreign.done(endpointId, workerId, id, bytesOf(request.body))
+      return {}
+    },
+  })
+
+  app.post('/job-stream/:workerId/:id', {
+    bodyLimit: limits.reportBodyBytes,
+    config: { body: 'bytes' },
+    schema: { params: workerJobParamsSchema },
+    async handler(request) {
+      const { endpointId, workerId, id } = request.params
+      await queue.requireEndpoint(endpointId)
+      await foreign.stream(endpointId, workerId, id, bytesOf(request.body))
+      return {}
+    },
+  })
+
+  app.get('/ping/:workerId', {
+    schema: { params: workerParamsSchema, querystring: pingQuerySchema },
+    async handler(request) {
+      const { endpointId, workerId } = request.params
+      await queue.requireEndpoint(endpointId)
+      const ids = request.query.job_id?.split(',').filter(Boolean) ?? []
+      await foreign.ping(endpointId, workerId, ids)
+      return {}
+    },
+  })
+}
+
+/** The job as a foreign worker expects it: always with an input, and with the keys its handlers may know. */
+function leaseBody(lease: LeasedJob, secrets: SecretBox): Buffer {
+  const { id, webhook, policy, attempt, sealedS3Config, input } = lease
+  const s3Config = sealedS3Config && s3ConfigSchema.parse(secrets.open(sealedS3Config))
+  return jsonWithRaw({ id, webhook, s3Config, policy, attempt }, { input })
+}

@@ -1,0 +1,79 @@
+// Looking at and changing one job or the whole queue: status, stream, cancel, retry, purge-queue, health.
+
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
+import {
+  endpointParamsSchema,
+  healthSchema,
+  jobParamsSchema,
+  purgedSchema,
+  statusQuerySchema,
+  streamQuerySchema,
+  submittedSchema,
+} from '../../protocol/endpoint-api.ts'
+import type { Queue } from '../../queue/queue.ts'
+import type { Workers } from '../../queue/workers.ts'
+import { chunksBody, delivery, recordBody, sendJson } from '../replies.ts'
+
+/** One job, read. */
+export const jobRoutes: FastifyPluginAsyncZod<{ queue: Queue }> = async (app, { queue }) => {
+  app.get('/status/:id', {
+    schema: { params: jobParamsSchema, querystring: statusQuerySchema },
+    async handler(request, reply) {
+      const { endpointId, id } = request.params
+      if (request.query.ttl !== undefined) await queue.setTtl(endpointId, id, request.query.ttl)
+      return sendJson(reply, recordBody(await queue.find(endpointId, id)))
+    },
+  })
+
+  app.get('/stream/:id', {
+    schema: { params: jobParamsSchema, querystring: streamQuerySchema },
+    async handler(request, reply) {
+      const { endpointId, id } = request.params
+      const { after, wait } = request.query
+      const delivered = delivery(reply)
+      const answer = await queue.stream(endpointId, id, {
+        gone: delivered.gone,
+        ...(after !== undefined && { after }),
+        ...(wait !== undefined && { waitMs: wait }),
+      })
+      delivered.onEnd(
+        () => answer.written().catch((err: unknown) => request.log.error({ err }, 'read position not moved')),
+        () => undefined,
+      )
+      reply.header('x-job-status', answer.status)
+      return sendJson(reply, chunksBody(answer.chunks))
+    },
+  })
+}
+
+/** Jobs changed, the queue as a whole. */
+export const queueRoutes: FastifyPluginAsyncZod<{ queue: Queue; workers: Workers }> = async (
+  app,
+  { queue, workers },
+) => {
+  app.post('/cancel/:id', {
+    schema: { params: jobParamsSchema, response: { 200: submittedSchema } },
+    handler: (request) => queue.cancel(request.params.endpointId, request.params.id),
+  })
+
+  app.post('/retry/:id', {
+    schema: { params: jobParamsSchema, response: { 200: submittedSchema } },
+    handler: (request) => queue.retry(request.params.endpointId, request.params.id),
+  })
+
+  app.post('/purge-queue', {
+    schema: { params: endpointParamsSchema, response: { 200: purgedSchema } },
+    handler: async (request) => ({
+      removed: await queue.purge(request.params.endpointId),
+      status: 'completed' as const,
+    }),
+  })
+
+  app.get('/health', {
+    schema: { params: endpointParamsSchema, response: { 200: healthSchema } },
+    async handler(request) {
+      const { endpointId } = request.params
+      return { jobs: await queue.count(endpointId), workers: workers.count(endpointId) }
+    },
+  })
+}

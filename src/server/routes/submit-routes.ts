@@ -1,0 +1,52 @@
+// Submitting: POST /run and /runsync. Parse, call the queue, reply.
+
+import { createHash } from 'node:crypto'
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
+import type { FastifyRequest } from 'fastify'
+import { submissionSchema } from '../../job/job.ts'
+import { limits } from '../../job/limits.ts'
+import { endpointParamsSchema, runsyncQuerySchema, submittedSchema } from '../../protocol/endpoint-api.ts'
+import { Refusal } from '../../protocol/errors.ts'
+import type { Queue, SubmitOptions } from '../../queue/queue.ts'
+import { delivery, recordBody, sendJson } from '../replies.ts'
+
+export const submitRoutes: FastifyPluginAsyncZod<{ queue: Queue }> = async (app, { queue }) => {
+  app.post('/run', {
+    bodyLimit: limits.runBodyBytes,
+    config: { body: 'submission' },
+    schema: { params: endpointParamsSchema, body: submissionSchema, response: { 200: submittedSchema } },
+    handler: (request) =>
+      queue.submit(request.params.endpointId, request.body, { operation: 'run', ...idempotencyOf(request) }),
+  })
+
+  app.post('/runsync', {
+    bodyLimit: limits.runsyncBodyBytes,
+    config: { body: 'submission' },
+    schema: { params: endpointParamsSchema, querystring: runsyncQuerySchema, body: submissionSchema },
+    async handler(request, reply) {
+      const { endpointId } = request.params
+      const { wait } = request.query
+      const { gone } = delivery(reply)
+      const { id } = await queue.submit(endpointId, request.body, {
+        operation: 'runsync',
+        hasWait: wait !== undefined,
+        ...idempotencyOf(request),
+      })
+      const record = await queue.waitForEnd(endpointId, id, wait ?? limits.waitMs.default, gone)
+      return sendJson(reply, recordBody(record))
+    },
+  })
+}
+
+/** The same key must come with the same body; a query does not change what is submitted. */
+function idempotencyOf(request: FastifyRequest): Pick<SubmitOptions, 'idempotency'> {
+  const key = request.headers['idempotency-key']
+  if (key === undefined || !request.bodyBytes) return {}
+  if (typeof key !== 'string' || key.length === 0 || key.length > limits.idempotencyKeyChars) {
+    const problem = `must be from 1 to ${limits.idempotencyKeyChars} characters long`
+    throw new Refusal('FIELD_INVALID', { field: 'Idempotency-Key', problem })
+  }
+  return {
+    idempotency: { key, bodyHash: createHash('sha256').update(request.bodyBytes).digest('base64url') },
+  }
+}
