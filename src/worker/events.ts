@@ -1,0 +1,34 @@
+// What a worker tells about itself, typed; who listens decides on the words.
+
+import { EventEmitter } from 'node:events'
+
+export interface WorkerEventMap {
+  ready: [{ endpointUrl: string; workerId: string; concurrency: number; startMs: number }]
+  leased: [{ id: string; attempt: number }]
+  ended: [{ id: string; outcome: string; executionMs: number; code?: string; message?: string }]
+  /** A job was told to stop. */
+  stopping: [{ id: string; reason: string }]
+  killing: [{ id: string; reason: string; graceMs: number }]
+  died: [{ exitCode: number | null; signal: string | null; ids: string[]; lastLines: string[] }]
+  unready: [{ cause: unknown; failures: number }]
+  unreachable: [{ cause: unknown; failures: number; retryInMs: number }]
+  reachable: [{ afterFailures: number }]
+  stale: [{ id: string }]
+  line: [{ stream: 'stdout' | 'stderr'; line: string; ids: string[] }]
+  log: [
+    {
+      id: string
+      level: 'debug' | 'info' | 'warn' | 'error'
+      fields: Record<string, unknown>
+      message: string
+    },
+  ]
+  draining: [{ signal: string; running: number; drainMs: number }]
+  stopped: [{ jobs: number }]
+}
+
+export type WorkerEvents = EventEmitter<WorkerEventMap>
+
+export function createWorkerEvents(): WorkerEvents {
+  return new EventEmitter<WorkerEventMap>()
+}

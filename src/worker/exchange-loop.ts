@@ -1,0 +1,169 @@
+// Keeps one conversation with the queue going: a held request while there is nothing to say, a quick one when there is.
+
+import { randomUUID } from 'node:crypto'
+import type { ExchangeLink, ExchangeReceived } from '../client/exchange-client.ts'
+import { QueueRefusedError, QueueUnreachableError } from '../client/http.ts'
+import { backoffMs } from '../lib/backoff.ts'
+import type { Clock, Timer } from '../lib/clock.ts'
+import type { LeaseHead, StopReason } from '../protocol/exchange.ts'
+import type { WorkerEvents } from './events.ts'
+import type { Composed, Outbox } from './outbox.ts'
+
+export interface ExchangeLoopOptions {
+  link: ExchangeLink
+  outbox: Outbox
+  clock: Clock
+  events: WorkerEvents
+  /** How many more jobs can be taken right now. */
+  want(): number
+  onLease(lease: LeaseHead, input: Uint8Array): void
+  onStop(lease: string, reason: StopReason): void
+  onSettled(lease: string): void
+  /** The queue retires this worker. */
+  onDrain(): void
+  /** The queue refuses this worker before it ever served it. */
+  onRefused(error: QueueRefusedError): void
+}
+
+const POLL_SOON_MS = 10
+/** The queue holds a request for half a lease; later than this the connection is taken for dead. */
+const HOLD_MARGIN_MS = 5_000
+const UNKNOWN_LEASE_MS = 10_000
+const BACKOFF = { baseMs: 100, maxMs: 5_000 }
+
+interface Sent {
+  seq: number
+  want: number
+  isReport: boolean
+}
+
+export class ExchangeLoop {
+  readonly #options: ExchangeLoopOptions
+  readonly #session = randomUUID()
+  readonly #abort = new AbortController()
+  readonly #sent = new Set<Sent>()
+  #seq = 0
+  #failedSeqs: number[] = []
+  #failures = 0
+  #hasBeenServed = false
+  #leaseMs = UNKNOWN_LEASE_MS
+  #isPumpPlanned = false
+  #isClosed = false
+  #retry: Timer | undefined
+  #pollTimer: Timer | undefined
+
+  constructor(options: ExchangeLoopOptions) {
+    this.#options = options
+  }
+
+  /** Looks again at what there is to say and to want; called whenever that may have changed. */
+  nudge(): void {
+    if (this.#isPumpPlanned || this.#isClosed) return
+    this.#isPumpPlanned = true
+    // After this turn's events, so that what ended together travels together.
+    setImmediate(() => {
+      this.#isPumpPlanned = false
+      this.#pump()
+    })
+  }
+
+  /** Ends the conversation: open requests are given up. */
+  close(): void {
+    this.#isClosed = true
+    this.#retry?.clear()
+    this.#pollTimer?.clear()
+    this.#abort.abort()
+  }
+
+  #pump(): void {
+    if (this.#isClosed || this.#retry) return
+    const { outbox } = this.#options
+    // A report is answered at once; what happens until then goes with the next one.
+    if ([...this.#sent].some(({ isReport }) => isReport)) return
+    const want = this.#options.want()
+    const polled = this.#newestPoll()
+    if (outbox.isUrgent) return this.#dispatch(want, true)
+    if (want > 0 ? !polled || want > polled.want : (polled?.want ?? 0) > 0) return this.#dispatch(want, false)
+    if (!polled || outbox.hasStarts) this.#pollSoon()
+  }
+
+  #newestPoll(): Sent | undefined {
+    return [...this.#sent].findLast(({ isReport }) => !isReport)
+  }
+
+  /** Nothing is wanted and nobody waits for what there is to say: most short jobs end before this comes to be sent. */
+  #pollSoon(): void {
+    this.#pollTimer ??= this.#options.clock.after(POLL_SOON_MS, () => {
+      this.#pollTimer = undefined
+      if (this.#isClosed || this.#retry || this.#options.outbox.isUrgent) return
+      if (this.#options.outbox.hasStarts || !this.#newestPoll()) this.#dispatch(this.#options.want(), false)
+    })
+  }
+
+  #dispatch(want: number, isReport: boolean): void {
+    const { outbox, clock } = this.#options
+    const composed = outbox.compose(clock.monotonic())
+    const sent: Sent = { seq: (this.#seq += 1), want, isReport }
+    const failed = this.#failedSeqs
+    this.#failedSeqs = []
+    this.#sent.add(sent)
+    void this.#send(sent, composed, failed)
+  }
+
+  async #send(sent: Sent, composed: Composed, failed: number[]): Promise<void> {
+    const { link } = this.#options
+    const request = { session: this.#session, seq: sent.seq, want: sent.want, ...composed.reports }
+    try {
+      const received = await link.send(
+        failed.length > 0 ? { ...request, failed } : request,
+        composed.payloads,
+        {
+          timeoutMs: this.#leaseMs / 2 + HOLD_MARGIN_MS,
+          signal: this.#abort.signal,
+        },
+      )
+      this.#sent.delete(sent)
+      this.#take(received)
+    } catch (cause) {
+      this.#sent.delete(sent)
+      if (this.#isClosed) return
+      this.#options.outbox.failed(composed)
+      this.#failedSeqs.push(...failed, sent.seq)
+      this.#backOff(cause)
+    }
+    this.nudge()
+  }
+
+  #take({ answer, payloads }: ExchangeReceived): void {
+    const { outbox, events } = this.#options
+    if (this.#failures > 0) events.emit('reachable', { afterFailures: this.#failures })
+    this.#failures = 0
+    this.#hasBeenServed = true
+    this.#leaseMs = answer.leaseMs
+    for (const ack of answer.acks) {
+      const state = outbox.acknowledge(ack)
+      if (state === 'stale') this.#options.onStop(ack.lease, 'lease-lost')
+      if (state !== 'open') this.#options.onSettled(ack.lease)
+    }
+    for (const stop of answer.stops) {
+      outbox.drop(stop.lease)
+      this.#options.onStop(stop.lease, stop.reason)
+      this.#options.onSettled(stop.lease)
+    }
+    for (const lease of answer.leases) this.#options.onLease(lease, payloads.take(lease.bytes))
+    if (answer.drain) this.#options.onDrain()
+  }
+
+  #backOff(cause: unknown): void {
+    const { clock, events } = this.#options
+    if (cause instanceof QueueRefusedError && !this.#hasBeenServed) return this.#options.onRefused(cause)
+    this.#failures += 1
+    const askedMs = cause instanceof QueueUnreachableError ? (cause.retryAfterMs ?? 0) : 0
+    const retryInMs = Math.round(Math.max(askedMs, backoffMs(this.#failures, BACKOFF)))
+    events.emit('unreachable', { cause, failures: this.#failures, retryInMs })
+    this.#retry ??= clock.after(retryInMs, () => {
+      this.#retry = undefined
+      this.nudge()
+    })
+  }
+}

@@ -1,0 +1,50 @@
+// One job without a queue: the same executor, its output handed to the caller as it comes.
+
+import { joinChunks, type Part } from '../job/chunk.ts'
+import { policySchema, type S3Config } from '../job/job.ts'
+import type { Executor, Outcome, RunChunk } from './executor.ts'
+
+export interface LocalJob {
+  input: unknown
+  s3Config?: S3Config
+  executionTimeoutMs?: number
+}
+
+export interface LocalListener {
+  /** A yielded value, put together again. */
+  onValue(value: unknown): void
+  onProgress(progress: unknown): void
+}
+
+/** Runs one job on an executor that has started. */
+export async function runLocally(
+  executor: Executor,
+  job: LocalJob,
+  listener: LocalListener,
+): Promise<Outcome> {
+  let pieces: { output: unknown; part: Part }[] = []
+  const onChunk = ({ output, part }: RunChunk): void => {
+    const value: unknown = JSON.parse(Buffer.from(output).toString('utf8'))
+    run.stored(output.byteLength)
+    if (!part) return listener.onValue(value)
+    pieces.push({ output: value, part: { as: part.as, first: 0, last: part.last } })
+    if (!part.last) return
+    for (const whole of joinChunks(pieces)) listener.onValue(whole)
+    pieces = []
+  }
+  const run = executor.run(
+    {
+      id: 'local',
+      attempt: 1,
+      policy: policySchema.parse({}),
+      input: Buffer.from(JSON.stringify(job.input)),
+      ...(job.s3Config && { s3Config: job.s3Config }),
+      ...(job.executionTimeoutMs !== undefined && { executionTimeoutMs: job.executionTimeoutMs }),
+    },
+    {
+      onChunk,
+      onProgress: (progress) => listener.onProgress(JSON.parse(Buffer.from(progress).toString('utf8'))),
+    },
+  )
+  return run.outcome
+}

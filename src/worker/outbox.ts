@@ -1,0 +1,191 @@
+// What the worker has yet to say, in order and until it is acknowledged: chunks, progress and ends of its leases.
+
+import type { Ack, ChunkReport, Ended, ExchangeRequest, LeaseRef } from '../protocol/exchange.ts'
+import { EXCHANGE_TARGET_BYTES } from '../protocol/exchange.ts'
+import type { RunChunk } from './executor.ts'
+
+export interface OutboxEntry {
+  readonly ref: LeaseRef
+  chunks: { report: ChunkReport; output: Uint8Array }[]
+  lastOrdinal: number
+  progress?: Uint8Array
+  startedAt?: number
+  isStartTold: boolean
+  end?: { ended: Ended; output?: Uint8Array }
+  /** Tells the handler's process that chunks are stored. */
+  onStored: (bytes: number) => void
+}
+
+export type Reports = Pick<ExchangeRequest, 'held' | 'started' | 'chunks' | 'progress' | 'ended'>
+
+export interface Composed {
+  reports: Reports
+  payloads: Uint8Array[]
+  /** Entries whose progress or start went along, to be told again when the request fails. */
+  progress: { entry: OutboxEntry; value: Uint8Array }[]
+  started: OutboxEntry[]
+}
+
+export class Outbox {
+  readonly #entries = new Map<string, OutboxEntry>()
+  readonly #graceMs: number
+  /** Leases with a chunk, progress or end to tell, so that composing does not walk all that are held. */
+  readonly #speaking = new Set<OutboxEntry>()
+  #unstarted = new Set<OutboxEntry>()
+
+  constructor(options: { graceMs: number }) {
+    this.#graceMs = options.graceMs
+  }
+
+  get size(): number {
+    return this.#entries.size
+  }
+
+  /** Whether there is something whose answer somebody waits for. */
+  get isUrgent(): boolean {
+    return this.#speaking.size > 0
+  }
+
+  get hasStarts(): boolean {
+    return this.#unstarted.size > 0
+  }
+
+  hold(ref: LeaseRef): OutboxEntry {
+    const entry: OutboxEntry = {
+      ref,
+      chunks: [],
+      lastOrdinal: 0,
+      isStartTold: false,
+      onStored: () => undefined,
+    }
+    this.#entries.set(ref.lease, entry)
+    return entry
+  }
+
+  find(lease: string): OutboxEntry | undefined {
+    return this.#entries.get(lease)
+  }
+
+  started(entry: OutboxEntry, now: number): void {
+    entry.startedAt = now
+    this.#unstarted.add(entry)
+  }
+
+  addChunk(entry: OutboxEntry, { output, metrics, part }: RunChunk): void {
+    if (!this.#has(entry)) return
+    entry.lastOrdinal += 1
+    const report: ChunkReport = {
+      ...entry.ref,
+      ordinal: entry.lastOrdinal,
+      bytes: output.byteLength,
+      ...(metrics !== undefined && { metrics }),
+      ...(part && { part }),
+    }
+    entry.chunks.push({ report, output })
+    this.#speaking.add(entry)
+  }
+
+  /** The latest progress replaces one that was not sent yet. */
+  setProgress(entry: OutboxEntry, progress: Uint8Array): void {
+    if (!this.#has(entry)) return
+    entry.progress = progress
+    this.#speaking.add(entry)
+  }
+
+  end(entry: OutboxEntry, ended: Ended, output?: Uint8Array): void {
+    if (!this.#has(entry)) return
+    entry.end = output ? { ended, output } : { ended }
+    delete entry.progress
+    this.#unstarted.delete(entry)
+    this.#speaking.add(entry)
+  }
+
+  /** The lease is over for the queue: nothing of it needs to be said any more. */
+  drop(lease: string): void {
+    const entry = this.#entries.get(lease)
+    if (!entry) return
+    this.#entries.delete(lease)
+    this.#speaking.delete(entry)
+    this.#unstarted.delete(entry)
+  }
+
+  /** Everything there is to say, up to about EXCHANGE_TARGET_BYTES of payload; the rest waits for the next request. */
+  compose(now: number): Composed {
+    const reports: Reports = { held: [], started: [], chunks: [], progress: [], ended: [] }
+    const composed: Composed = { reports, payloads: [], progress: [], started: [] }
+    const outputs: Uint8Array[] = []
+    const progress: Uint8Array[] = []
+    let room = EXCHANGE_TARGET_BYTES
+    for (const entry of this.#unstarted) {
+      const agoMs = Math.max(0, Math.round(now - (entry.startedAt ?? now)))
+      reports.started.push({ ...entry.ref, agoMs, graceMs: this.#graceMs })
+      composed.started.push(entry)
+    }
+    this.#unstarted = new Set()
+    for (const entry of this.#speaking) {
+      let hasAllChunks = true
+      for (const { report, output } of entry.chunks) {
+        if (room <= 0) {
+          hasAllChunks = false
+          break
+        }
+        room -= output.byteLength
+        reports.chunks.push(report)
+        composed.payloads.push(output)
+      }
+      if (entry.progress) {
+        reports.progress.push({ ...entry.ref, bytes: entry.progress.byteLength })
+        progress.push(entry.progress)
+        composed.progress.push({ entry, value: entry.progress })
+        delete entry.progress
+      }
+      if (entry.end && hasAllChunks && room > 0) {
+        const { ended, output } = entry.end
+        reports.ended.push(ended)
+        if (output) outputs.push(output)
+        room -= output?.byteLength ?? 0
+      }
+      if (!entry.end && entry.chunks.length === 0) this.#speaking.delete(entry)
+      if (room <= 0) break
+    }
+    const ending = new Set(reports.ended.map(({ lease }) => lease))
+    for (const { ref } of this.#entries.values()) if (!ending.has(ref.lease)) reports.held.push(ref)
+    composed.payloads.push(...progress, ...outputs)
+    return composed
+  }
+
+  /** The request never came through: what does not repeat by itself is to be told again. */
+  failed(composed: Composed): void {
+    for (const { entry, value } of composed.progress) {
+      if (this.#has(entry) && !entry.end && !entry.progress) this.setProgress(entry, value)
+    }
+    for (const entry of composed.started) if (this.#has(entry) && !entry.end) this.#unstarted.add(entry)
+  }
+
+  /** Takes an acknowledgement. Answers whether the lease is settled, and whether as stale. */
+  acknowledge(ack: Ack): 'settled' | 'stale' | 'open' {
+    const entry = this.#entries.get(ack.lease)
+    if (!entry) return 'open'
+    if (ack.state === 'stale') {
+      this.drop(ack.lease)
+      return 'stale'
+    }
+    if (ack.chunks !== undefined) this.#stored(entry, ack.chunks)
+    if (!ack.ended) return 'open'
+    this.drop(ack.lease)
+    return 'settled'
+  }
+
+  #stored(entry: OutboxEntry, upTo: number): void {
+    let bytes = 0
+    const left = entry.chunks.findIndex(({ report }) => report.ordinal > upTo)
+    for (const { output } of entry.chunks.splice(0, left < 0 ? entry.chunks.length : left))
+      bytes += output.byteLength
+    if (bytes > 0) entry.onStored(bytes)
+    if (entry.chunks.length === 0 && !entry.end && !entry.progress) this.#speaking.delete(entry)
+  }
+
+  #has(entry: OutboxEntry): boolean {
+    return this.#entries.get(entry.ref.lease) === entry
+  }
+}

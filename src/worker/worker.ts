@@ -1,0 +1,213 @@
+// The worker: takes leases into its slots, runs them, reports how they ended, and leaves in good order.
+
+import type { ExchangeLink } from '../client/exchange-client.ts'
+import type { QueueRefusedError } from '../client/http.ts'
+import type { Clock, Timer } from '../lib/clock.ts'
+import type { Ended, LeaseHead, LeaseRef, StopReason } from '../protocol/exchange.ts'
+import { LeaseAhead } from './lease-ahead.ts'
+import type { WorkerEvents } from './events.ts'
+import { ExchangeLoop } from './exchange-loop.ts'
+import type { Executor, Outcome, Run } from './executor.ts'
+import { Outbox, type OutboxEntry } from './outbox.ts'
+
+export interface WorkerOptions {
+  link: ExchangeLink
+  executor: Executor
+  clock: Clock
+  events: WorkerEvents
+  concurrency: number
+  /** How long running jobs get to end when the worker is told to go, ms. */
+  drainMs: number
+  /** Between a job's abort and the end of its process, ms; the queue allows for it. */
+  killGraceMs: number
+}
+
+interface Held {
+  lease: LeaseHead
+  input: Uint8Array
+  entry: OutboxEntry
+  run?: Run
+}
+
+export class Worker {
+  readonly #options: WorkerOptions
+  readonly #outbox: Outbox
+  readonly #loop: ExchangeLoop
+  readonly #ahead: LeaseAhead
+  /** Leased, not yet begun: more than there are slots only when jobs are short. */
+  readonly #waiting: Held[] = []
+  readonly #running = new Map<string, Held>()
+  readonly #left = Promise.withResolvers<void>()
+  #isDraining = false
+  #handBack: Timer | undefined
+  #drainTimer: Timer | undefined
+  #jobs = 0
+
+  constructor(options: WorkerOptions) {
+    this.#options = options
+    this.#outbox = new Outbox({ graceMs: options.killGraceMs })
+    this.#ahead = new LeaseAhead({ concurrency: options.concurrency })
+    this.#loop = new ExchangeLoop({
+      link: options.link,
+      outbox: this.#outbox,
+      clock: options.clock,
+      events: options.events,
+      want: () => this.#want(),
+      onLease: (lease, input) => this.#take(lease, input),
+      onStop: (lease, reason) => this.#stop(lease, reason),
+      onSettled: () => this.#leaveWhenDone(),
+      onDrain: () => this.drain('drain', Number.POSITIVE_INFINITY),
+      onRefused: (error) => this.#refused(error),
+    })
+  }
+
+  /** Begins to lease. The executor is ready by now. */
+  start(): void {
+    this.#loop.nudge()
+  }
+
+  /** Resolves once the worker has left; rejects when the queue never took it. */
+  get left(): Promise<void> {
+    return this.#left.promise
+  }
+
+  /** Takes no more jobs, gives running ones `drainMs` to end, then stops and releases them. A second call stops them at once. */
+  drain(signal: string, drainMs = this.#options.drainMs): void {
+    if (this.#isDraining) return this.#stopAll()
+    this.#isDraining = true
+    this.#options.events.emit('draining', { signal, running: this.#running.size, drainMs })
+    this.#handBackWaiting()
+    if (Number.isFinite(drainMs)) this.#drainTimer = this.#options.clock.after(drainMs, () => this.#stopAll())
+    this.#loop.nudge()
+    this.#leaveWhenDone()
+  }
+
+  #want(): number {
+    if (this.#isDraining) return 0
+    const free = this.#options.concurrency - this.#running.size + this.#ahead.count
+    return Math.max(0, free - this.#waiting.length)
+  }
+
+  #take(lease: LeaseHead, input: Uint8Array): void {
+    const ref: LeaseRef = { id: lease.id, lease: lease.lease }
+    const held: Held = { lease, input, entry: this.#outbox.hold(ref) }
+    if (this.#isDraining) return this.#release(held)
+    this.#options.events.emit('leased', { id: lease.id, attempt: lease.attempt })
+    this.#waiting.push(held)
+    this.#fill()
+  }
+
+  /** Starts what waits while there are free slots. */
+  #fill(): void {
+    while (this.#running.size < this.#options.concurrency) {
+      const next = this.#waiting.shift()
+      if (!next) break
+      this.#begin(next)
+    }
+    if (this.#waiting.length === 0) {
+      this.#handBack?.clear()
+      this.#handBack = undefined
+    } else {
+      // A job in the way of these turns out long: somebody else may run them sooner.
+      this.#handBack ??= this.#options.clock.after(this.#ahead.patienceMs, () => {
+        this.#handBack = undefined
+        this.#ahead.pause()
+        this.#handBackWaiting()
+      })
+    }
+  }
+
+  #begin(held: Held): void {
+    const { executor, clock } = this.#options
+    const { lease, input, entry } = held
+    const { id, attempt, policy, s3Config, executionTimeoutMs } = lease
+    this.#running.set(lease.lease, held)
+    this.#outbox.started(entry, clock.monotonic())
+    const assignment = { id, attempt, policy, executionTimeoutMs, input, ...(s3Config && { s3Config }) }
+    const run = executor.run(assignment, {
+      onChunk: (chunk) => {
+        this.#outbox.addChunk(entry, chunk)
+        this.#loop.nudge()
+      },
+      onProgress: (progress) => {
+        this.#outbox.setProgress(entry, progress)
+        this.#loop.nudge()
+      },
+    })
+    held.run = run
+    entry.onStored = (bytes) => run.stored(bytes)
+    void run.outcome.then((outcome) => this.#ended(held, outcome))
+  }
+
+  #ended(held: Held, outcome: Outcome): void {
+    const { lease, entry } = held
+    this.#running.delete(lease.lease)
+    this.#jobs += 1
+    this.#ahead.note(outcome.executionMs)
+    this.#tellEnd(lease.id, outcome)
+    const ended = endedOf(entry.ref, outcome)
+    if (ended) this.#outbox.end(entry, ended, outcome.kind === 'completed' ? outcome.output : undefined)
+    else this.#outbox.drop(lease.lease)
+    this.#fill()
+    this.#loop.nudge()
+    this.#leaveWhenDone()
+  }
+
+  #tellEnd(id: string, outcome: Outcome): void {
+    const { kind, executionMs } = outcome
+    const error = 'error' in outcome ? { code: outcome.error.code, message: outcome.error.message } : {}
+    this.#options.events.emit('ended', { id, outcome: kind, executionMs, ...error })
+  }
+
+  #stop(lease: string, reason: StopReason): void {
+    const waiting = this.#waiting.findIndex((held) => held.lease.lease === lease)
+    if (waiting >= 0) this.#waiting.splice(waiting, 1)
+    const held = this.#running.get(lease)
+    if (!held?.run) return
+    this.#options.events.emit('stopping', { id: held.lease.id, reason })
+    held.run.abort(reason === 'timeout' ? 'timeout' : reason === 'lease-lost' ? 'lease-lost' : 'cancelled')
+  }
+
+  #handBackWaiting(): void {
+    for (const held of this.#waiting.splice(0)) this.#release(held)
+    this.#loop.nudge()
+  }
+
+  #release({ entry }: Held): void {
+    this.#outbox.end(entry, { ...entry.ref, outcome: 'released', executionMs: 0 })
+  }
+
+  #stopAll(): void {
+    for (const { run } of this.#running.values()) run?.abort('shutdown')
+  }
+
+  #leaveWhenDone(): void {
+    if (!this.#isDraining || this.#running.size > 0 || this.#outbox.size > 0) return
+    this.#drainTimer?.clear()
+    this.#loop.close()
+    this.#options.events.emit('stopped', { jobs: this.#jobs })
+    this.#left.resolve()
+  }
+
+  #refused(error: QueueRefusedError): void {
+    this.#loop.close()
+    this.#left.reject(error)
+  }
+}
+
+/** What the queue is told; nothing for a job that it has taken back by itself. */
+function endedOf(ref: LeaseRef, outcome: Outcome): Ended | undefined {
+  const { executionMs } = outcome
+  switch (outcome.kind) {
+    case 'completed':
+      return { ...ref, outcome: 'completed', executionMs, bytes: outcome.output.byteLength }
+    case 'failed':
+      return { ...ref, outcome: 'failed', executionMs, error: outcome.error }
+    case 'timedOut':
+      return { ...ref, outcome: 'timedOut', executionMs, error: outcome.error }
+    case 'stopped':
+      return outcome.reason === 'shutdown' ? { ...ref, outcome: 'released', executionMs } : undefined
+    default:
+      return outcome satisfies never
+  }
+}
