@@ -1,0 +1,118 @@
+// The commands and their options; what each does is loaded only when it is called.
+
+import { readFileSync } from 'node:fs'
+import { Command, CommanderError, InvalidArgumentError } from 'commander'
+import { fail } from './fail.ts'
+
+/** Parses the arguments and runs the command. Sets the exit code; never throws. */
+export async function runProgram(argv: readonly string[]): Promise<void> {
+  try {
+    await buildProgram().parseAsync([...argv])
+  } catch (cause) {
+    if (cause instanceof CommanderError) process.exitCode = cause.exitCode === 0 ? 0 : 1
+    else fail(cause)
+  }
+}
+
+function buildProgram(): Command {
+  const program = new Command('longshore')
+    .description('A worker runtime for serverless job queues, and the queue service itself.')
+    .version(version(), '--version')
+    .exitOverride()
+    .showSuggestionAfterError()
+    .showHelpAfterError('(add --help for the options)')
+    .enablePositionalOptions()
+
+  addServe(program)
+  addStart(program)
+  addRun(program)
+  addInit(program)
+  return program
+}
+
+function addServe(program: Command): void {
+  program
+    .command('serve')
+    .description('run the queue service')
+    .option('--store <url>', 'where jobs live: sqlite:<file>', 'sqlite:queue.db')
+    .option('--port <number>', 'port to listen on; 0 takes a free one', port, 8000)
+    .option('--host <address>', 'address to listen on', '127.0.0.1')
+    .option(
+      '--endpoint <name>',
+      'an endpoint to make (repeatable); "default" when there is none',
+      collect,
+      [],
+    )
+    .addHelpText('after', '\nExample:\n  longshore serve --store sqlite:queue.db --port 8000 --endpoint ocr')
+    .action(async (options: { store: string; port: number; host: string; endpoint: string[] }) => {
+      const { serve } = await import('./serve.ts')
+      await serve({
+        store: options.store,
+        port: options.port,
+        host: options.host,
+        endpoints: options.endpoint,
+      })
+    })
+}
+
+function addStart(program: Command): void {
+  program
+    .command('start')
+    .description('run a worker: lease jobs and run the handler')
+    .argument('<handler>', 'the handler file')
+    .option('--concurrency <number>', 'jobs at the same time', '1')
+    .option('--drain-ms <ms>', 'how long running jobs get to end on SIGTERM', '30000')
+    .option('--kill-grace-ms <ms>', "between a job's abort and the end of its process", '5000')
+    .addHelpText(
+      'after',
+      '\nExample:\n  LONGSHORE_ENDPOINT_URL=http://127.0.0.1:8000/v2/default LONGSHORE_WORKER_TOKEN=… longshore start handler.ts',
+    )
+    .action(async (handler: string, options: Record<string, string>) => {
+      const { start } = await import('./start.ts')
+      await start(handler, options)
+    })
+}
+
+function addRun(program: Command): void {
+  program
+    .command('run')
+    .description('run one job without a queue')
+    .argument('<handler>', 'the handler file')
+    .option(
+      '--test-input <json>',
+      'the job as JSON, or @file.json; test_input.json beside the handler by default',
+    )
+    .addHelpText('after', `\nExample:\n  longshore run handler.ts --test-input '{"input":{"name":"Ada"}}'`)
+    .action(async (handler: string, options: { testInput?: string }) => {
+      const { run } = await import('./run.ts')
+      await run(handler, options.testInput)
+    })
+}
+
+function addInit(program: Command): void {
+  program
+    .command('init')
+    .description('write a starter')
+    .argument('[template]', 'hello, stream-text or ocr', 'hello')
+    .argument('[dir]', 'the folder to write; named like the template by default')
+    .addHelpText('after', '\nExample:\n  longshore init stream-text my-worker')
+    .action(async (template: string, dir: string | undefined) => {
+      const { init } = await import('./init.ts')
+      await init(template, dir ?? template)
+    })
+}
+
+function version(): string {
+  const manifest: unknown = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
+  return (manifest as { version: string }).version
+}
+
+function port(text: string): number {
+  const value = Number(text)
+  if (!/^\d+$/.test(text) || value > 65_535) throw new InvalidArgumentError('It must be from 0 to 65535.')
+  return value
+}
+
+function collect(value: string, earlier: string[]): string[] {
+  return [...earlier, value]
+}

@@ -1,0 +1,131 @@
+// longshore run: one job from a flag or a file, on the same executor as in production, without a queue.
+
+import { existsSync, readFileSync, statSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { z } from 'zod'
+import { systemClock } from '../lib/clock.ts'
+import { s3ConfigSchema } from '../job/job.ts'
+import { handlerEnv } from '../worker/config.ts'
+import { createWorkerEvents } from '../worker/events.ts'
+import { Executor, type Outcome } from '../worker/executor.ts'
+import { runLocally, type LocalJob } from '../worker/local-run.ts'
+import { sourceFrame } from './source-frame.ts'
+import { CommandError } from './fail.ts'
+import { stopSignal } from './stop-signal.ts'
+
+/** Prints what the handler makes on stdout and how it goes on stderr; exit code 1 when the job fails. */
+export async function run(handlerPath: string, testInput: string | undefined): Promise<void> {
+  const job = readJob(handlerPath, testInput)
+  const stop = stopSignal()
+  const events = createWorkerEvents()
+  events.on('log', ({ level, message, fields }) => {
+    const more = Object.keys(fields).length > 0 ? ` ${JSON.stringify(fields)}` : ''
+    process.stderr.write(`${level}: ${message}${more}\n`)
+  })
+  const executor = new Executor({
+    handlerPath,
+    env: handlerEnv(process.env),
+    clock: systemClock,
+    events,
+    killGraceMs: 5_000,
+    output: 'stderr',
+  })
+  try {
+    const first = await Promise.race([executor.start(), stop.told])
+    if (first !== undefined) return void (process.exitCode = 1)
+    const printed = new Printer()
+    const outcome = await Promise.race([runLocally(executor, job, printed), stop.told])
+    printed.finish()
+    if (typeof outcome === 'string') process.exitCode = 1
+    else report(outcome, printed.hasValues)
+  } finally {
+    await executor.close()
+    stop.release()
+  }
+}
+
+const testInputSchema = z.object({
+  input: z.record(z.string(), z.unknown(), 'must be an object'),
+  s3Config: s3ConfigSchema.optional(),
+  policy: z.object({ executionTimeout: z.int().min(1).optional() }).optional(),
+})
+
+function readJob(handlerPath: string, testInput: string | undefined): LocalJob {
+  const { text, place } = findTestInput(handlerPath, testInput)
+  let document: unknown
+  try {
+    document = JSON.parse(text)
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause)
+    throw new CommandError(`${place} is not JSON: ${why}. Write it as {"input":{…}}.`)
+  }
+  const parsed = testInputSchema.safeParse(document)
+  if (!parsed.success) {
+    const issue = parsed.error.issues[0]
+    const field = issue?.path.join('.') || 'the document'
+    throw new CommandError(
+      `${place}: ${field} ${issue?.path[0] === 'input' ? 'must be an object' : issue?.message}. Write it as {"input":{…}}.`,
+    )
+  }
+  const { input, s3Config, policy } = parsed.data
+  return {
+    input,
+    ...(s3Config && { s3Config }),
+    ...(policy?.executionTimeout !== undefined && { executionTimeoutMs: policy.executionTimeout }),
+  }
+}
+
+function findTestInput(handlerPath: string, testInput: string | undefined): { text: string; place: string } {
+  if (testInput !== undefined && !testInput.startsWith('@')) return { text: testInput, place: '--test-input' }
+  const isFolder = existsSync(handlerPath) && statSync(handlerPath).isDirectory()
+  const file = testInput?.slice(1) ?? join(isFolder ? handlerPath : dirname(handlerPath), 'test_input.json')
+  try {
+    return { text: readFileSync(file, 'utf8'), place: file }
+  } catch (cause) {
+    const why = (cause as NodeJS.ErrnoException).code === 'ENOENT' ? 'it does not exist' : String(cause)
+    throw new CommandError(
+      `The job cannot be read from ${file}: ${why}. Give one with --test-input '{"input":{…}}' or --test-input @file.json.`,
+    )
+  }
+}
+
+/** Text goes out as it is, so that a streamed answer reads like one; everything else as a line of JSON. */
+class Printer {
+  hasValues = false
+  #endsLine = true
+
+  onValue(value: unknown): void {
+    this.hasValues = true
+    if (typeof value === 'string') this.#write(value)
+    else if (value instanceof Uint8Array) this.#write(`${JSON.stringify({ bytes: value.byteLength })}\n`)
+    else this.#write(`${JSON.stringify(value)}\n`)
+  }
+
+  onProgress(progress: unknown): void {
+    process.stderr.write(`progress: ${JSON.stringify(progress)}\n`)
+  }
+
+  finish(): void {
+    if (!this.#endsLine) this.#write('\n')
+  }
+
+  #write(text: string): void {
+    process.stdout.write(text)
+    if (text !== '') this.#endsLine = text.endsWith('\n')
+  }
+}
+
+function report(outcome: Outcome, hasValues: boolean): void {
+  if (outcome.kind === 'completed') {
+    const output: unknown = JSON.parse(Buffer.from(outcome.output).toString('utf8'))
+    // A generator without an output of its own has said all it had to say.
+    if (!hasValues || output !== null) process.stdout.write(`${JSON.stringify(output, null, 2)}\n`)
+    return
+  }
+  process.exitCode = 1
+  if (outcome.kind === 'stopped') return
+  const { type, message, code, stack } = outcome.error
+  process.stderr.write(`${type}: ${message} [${code}]\n`)
+  const frame = stack === undefined ? undefined : sourceFrame(stack)
+  if (frame) process.stderr.write(`${frame}\n`)
+}

@@ -1,0 +1,109 @@
+// longshore serve: opens the store, listens, and ends cleanly on SIGTERM or SIGINT.
+
+import { randomBytes } from 'node:crypto'
+import { readFileSync, writeFileSync } from 'node:fs'
+import type { AddressInfo } from 'node:net'
+import { systemClock } from '../lib/clock.ts'
+import { endpointIdSchema } from '../job/job.ts'
+import { buildApp } from '../server/app.ts'
+import { hashKey, newKey } from '../server/auth.ts'
+import { openStore, storeFile } from '../store/open-store.ts'
+import type { Store } from '../store/store.ts'
+import { CommandError } from './fail.ts'
+import { createLogger } from './logger.ts'
+import { stopSignal } from './stop-signal.ts'
+
+export interface ServeOptions {
+  store: string
+  port: number
+  host: string
+  endpoints: string[]
+}
+
+/** Serves until it is told to stop. */
+export async function serve(options: ServeOptions): Promise<void> {
+  const stop = stopSignal()
+  const logger = await createLogger('longshore-serve')
+  for (const name of options.endpoints) checkEndpointName(name)
+  const ownerKey = process.env['LONGSHORE_API_KEY'] || undefined
+  const store = await openStore(options.store)
+  try {
+    const endpoints = await ensureEndpoints(store, options.endpoints)
+    const secret = process.env['LONGSHORE_SECRET_KEY'] || secretBeside(storeFile(options.store))
+    const app = buildApp({
+      store,
+      clock: systemClock,
+      logger,
+      secret,
+      ...(ownerKey !== undefined && { ownerKey }),
+    })
+    try {
+      await app.http.listen({ host: options.host, port: options.port })
+      const { port } = app.http.server.address() as AddressInfo
+      const host = options.host.includes(':') ? `[${options.host}]` : options.host
+      const base = `http://${host}:${port}`
+      for (const endpoint of endpoints) process.stdout.write(`Serving ${base}/v2/${endpoint}\n`)
+      await showFirstKey(store, ownerKey)
+      logger.info({ store: options.store, base, endpoints }, 'serving')
+      logger.info({ signal: await stop.told }, 'stopping')
+    } catch (cause) {
+      throw listenError(cause, options)
+    } finally {
+      await app.close()
+    }
+  } finally {
+    await store.close()
+    stop.release()
+  }
+}
+
+function checkEndpointName(name: string): void {
+  if (!endpointIdSchema.safeParse(name).success) {
+    throw new CommandError(
+      `--endpoint must be letters, digits, "-" and "_", at most 64 of them, starting with a letter or digit, got '${name}'.`,
+    )
+  }
+}
+
+async function ensureEndpoints(store: Store, names: readonly string[]): Promise<string[]> {
+  const stored = await store.endpoints.listEndpoints()
+  const wanted = names.length === 0 && stored.length === 0 ? ['default'] : names
+  for (const name of wanted) await store.endpoints.ensureEndpoint(name)
+  return (await store.endpoints.listEndpoints()).map(({ id }) => id)
+}
+
+/** The key that opens sealed secrets lives beside the store, readable by its owner alone. */
+function secretBeside(file: string | undefined): string {
+  if (file === undefined) return randomBytes(32).toString('base64url')
+  const path = `${file}.key`
+  try {
+    return readFileSync(path, 'utf8').trim()
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== 'ENOENT') throw cause
+    const secret = randomBytes(32).toString('base64url')
+    writeFileSync(path, `${secret}\n`, { mode: 0o600, flag: 'wx' })
+    return secret
+  }
+}
+
+async function showFirstKey(store: Store, ownerKey: string | undefined): Promise<void> {
+  if (ownerKey !== undefined || (await store.keys.countKeys()) > 0) return
+  const key = newKey()
+  await store.keys.addKey({ hash: hashKey(key), name: 'owner', now: systemClock.now() })
+  process.stdout.write(`API key (shown only now, keep it): ${key}\n`)
+}
+
+function listenError(cause: unknown, { host, port }: ServeOptions): unknown {
+  const code = (cause as NodeJS.ErrnoException).code
+  if (code === 'EADDRINUSE')
+    return new CommandError(
+      `Port ${port} on ${host} is in use. Stop what listens there, or choose another with --port.`,
+    )
+  if (code === 'EACCES')
+    return new CommandError(
+      `Port ${port} on ${host} may not be listened on by this user. Choose one above 1023 with --port.`,
+    )
+  if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND')
+    return new CommandError(`This machine has no address '${host}'. Choose another with --host.`)
+  return cause
+}

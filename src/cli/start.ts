@@ -1,0 +1,76 @@
+// longshore start: a worker on a handler file, until it is told to stop.
+
+import { randomUUID } from 'node:crypto'
+import { systemClock } from '../lib/clock.ts'
+import { createWorkerEvents } from '../worker/events.ts'
+import { Executor } from '../worker/executor.ts'
+import { ConfigError, handlerEnv, loadWorkerConfig } from '../worker/config.ts'
+import { logWorkerEvents } from '../worker/log.ts'
+import { Worker } from '../worker/worker.ts'
+import { CommandError } from './fail.ts'
+import { createLogger } from './logger.ts'
+import { stopSignal } from './stop-signal.ts'
+
+/** Starts the executor first and loads the rest beside it; leases once the handler is ready. */
+export async function start(handlerPath: string, flags: Record<string, string>): Promise<void> {
+  const startedAt = systemClock.monotonic()
+  const stop = stopSignal()
+  const config = readConfig(flags)
+  const { killGraceMs, drainMs, concurrency } = config
+  const events = createWorkerEvents()
+  const clock = systemClock
+  const executor = new Executor({
+    handlerPath,
+    env: handlerEnv(process.env),
+    clock,
+    events,
+    killGraceMs,
+    output: 'lines',
+  })
+  const ready = executor.start()
+  ready.catch(() => undefined)
+  const logger = await createLogger('longshore-worker')
+  logWorkerEvents(events, logger)
+  const { ExchangeClient } = await import('../client/exchange-client.ts')
+  const endpointUrl = config.LONGSHORE_ENDPOINT_URL
+  const workerId = config.LONGSHORE_WORKER_ID ?? randomUUID()
+  const link = new ExchangeClient({ endpointUrl, token: config.LONGSHORE_WORKER_TOKEN, workerId })
+  try {
+    const first = await Promise.race([ready, stop.told])
+    if (first !== undefined) return
+    const worker = new Worker({ link, executor, clock, events, concurrency, drainMs, killGraceMs })
+    stop.onSignal((signal) => worker.drain(signal))
+    events.emit('ready', {
+      endpointUrl,
+      workerId,
+      concurrency,
+      startMs: Math.round(clock.monotonic() - startedAt),
+    })
+    worker.start()
+    await worker.left
+  } catch (cause) {
+    throw explain(cause)
+  } finally {
+    await executor.close()
+    await link.close()
+    stop.release()
+  }
+}
+
+function readConfig(flags: Record<string, string>): ReturnType<typeof loadWorkerConfig> {
+  try {
+    return loadWorkerConfig(process.env, flags)
+  } catch (cause) {
+    if (cause instanceof ConfigError) throw new CommandError(cause.message)
+    throw cause
+  }
+}
+
+function explain(cause: unknown): unknown {
+  if (!(cause instanceof Error) || !('status' in cause)) return cause
+  const mend =
+    cause.status === 401
+      ? 'Check LONGSHORE_WORKER_TOKEN.'
+      : 'Check LONGSHORE_ENDPOINT_URL, and that the service there is longshore of this version.'
+  return new CommandError(`The queue refuses this worker: ${cause.message} ${mend}`)
+}
