@@ -1,0 +1,32 @@
+// How the tests run: most side by side, those with time bounds alone and one after the other.
+
+import { defineConfig } from 'vitest/config'
+
+export default defineConfig({
+  resolve: {
+    alias: {
+      'longshore/client': new URL('./src/client/client.ts', import.meta.url).pathname,
+      longshore: new URL('./src/index.ts', import.meta.url).pathname,
+    },
+  },
+  test: {
+    reporters: ['default', './test/support/closing-line.ts'],
+    testTimeout: 30_000,
+    hookTimeout: 30_000,
+    projects: [
+      {
+        extends: true,
+        test: { name: 'main', include: ['test/**/*.test.ts'], exclude: ['test/timing/**'], sequence: { groupOrder: 0 } },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'timing',
+          include: ['test/timing/**/*.test.ts'],
+          fileParallelism: false,
+          sequence: { groupOrder: 1 },
+        },
+      },
+    ],
+  },
+})
