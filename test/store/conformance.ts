@@ -1,0 +1,629 @@
+// What every engine must do, whatever it is built on: the contract of src/store/store.ts as tests.
+
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import {
+  isAllowed,
+  jobStatuses,
+  transitions,
+  type JobEvent,
+  type JobStatus,
+} from '../../src/job/lifecycle.ts'
+import { policySchema } from '../../src/job/job.ts'
+import type { Fence, LeasedJob, NewJob, Store, StoreEvent } from '../../src/store/store.ts'
+
+export interface EngineUnderTest {
+  store: Store
+  /** Closes the store and opens it again on the same data. */
+  reopen(): Promise<Store>
+  /** Closes it for good and removes the data. */
+  dispose(): Promise<void>
+}
+
+const T0 = 1_750_000_000_000
+const LEASE_MS = 10_000
+const ERROR = { type: 'Error', message: 'no', code: 'HANDLER_ERROR' }
+const json = (value: unknown): Buffer => Buffer.from(JSON.stringify(value))
+const read = (bytes: Uint8Array | undefined): unknown => bytes && JSON.parse(Buffer.from(bytes).toString())
+
+export function describeStore(name: string, open: () => Promise<EngineUnderTest>): void {
+  describe(`${name} store`, () => {
+    let engine: EngineUnderTest
+    let store: Store
+
+    beforeEach(async () => {
+      engine = await open()
+      store = engine.store
+      await store.endpoints.ensureEndpoint('ep')
+    })
+    afterEach(() => engine.dispose())
+
+    const submit = async (id: string, more: Partial<NewJob> = {}): Promise<void> => {
+      const policy = policySchema.parse({})
+      await store.jobs.enqueue({
+        endpoint: 'ep',
+        id,
+        input: json({ id }),
+        policy,
+        retentionMs: 60_000,
+        now: T0,
+        ...more,
+      })
+    }
+    const lease = async (now = T0, count = 1, worker = 'w1'): Promise<LeasedJob[]> =>
+      store.jobs.lease({ endpoint: 'ep', worker, count, leaseMs: LEASE_MS, now })
+    const leaseOne = async (now = T0, worker = 'w1'): Promise<LeasedJob> => {
+      const [job] = await lease(now, 1, worker)
+      if (!job) throw new Error('There was nothing to lease.')
+      return job
+    }
+    const fence = ({ id, lease: token }: { id: string; lease: string }): Fence => ({
+      endpoint: 'ep',
+      id,
+      lease: token,
+    })
+    const statusOf = async (id: string, now = T0): Promise<JobStatus | undefined> =>
+      (await store.jobs.find('ep', id, now))?.status
+    const start = (job: LeasedJob, now = T0): Promise<unknown> =>
+      store.jobs.start(fence(job), { agoMs: 0, graceMs: 5_000, leaseMs: LEASE_MS, now })
+
+    /** Brings a fresh job into a status; the lease it had, if any, is answered with it. */
+    const bringTo = async (status: JobStatus, id = 'job'): Promise<LeasedJob | undefined> => {
+      await submit(id)
+      if (status === 'IN_QUEUE') return undefined
+      if (status === 'CANCELLED') return void (await store.jobs.cancel('ep', id, T0))
+      const job = await leaseOne()
+      await start(job)
+      if (status === 'COMPLETED')
+        await store.jobs.settle(fence(job), { event: 'complete', output: json(1) }, { now: T0 })
+      if (status === 'FAILED')
+        await store.jobs.settle(fence(job), { event: 'fail', error: ERROR }, { now: T0 })
+      if (status === 'TIMED_OUT')
+        await store.jobs.settle(fence(job), { event: 'timeOut', error: ERROR }, { now: T0 })
+      return job
+    }
+
+    describe('every status and every event', () => {
+      const stranger: LeasedJob = { id: 'job', lease: 'x.1' } as LeasedJob
+      /** Causes the event as far as the contract has a verb for it. */
+      const cause: Record<JobEvent, (job: LeasedJob) => Promise<unknown>> = {
+        lease: () => lease(),
+        start: (job) => start(job),
+        complete: (job) => store.jobs.settle(fence(job), { event: 'complete' }, { now: T0 }),
+        fail: (job) => store.jobs.settle(fence(job), { event: 'fail', error: ERROR }, { now: T0 }),
+        timeOut: (job) => store.jobs.settle(fence(job), { event: 'timeOut', error: ERROR }, { now: T0 }),
+        release: (job) => store.jobs.release(fence(job), T0),
+        cancel: () => store.jobs.cancel('ep', 'job', T0),
+        purge: () => store.jobs.purge('ep', T0),
+        retry: () => store.jobs.retry('ep', 'job', T0),
+        lapse: async () => {
+          await store.jobs.sweep(T0, LEASE_MS)
+          await store.jobs.sweep(T0 + LEASE_MS, LEASE_MS)
+        },
+        lapseLast: async () => {
+          await cause.lapse(stranger)
+          const [again] = await lease(T0 + LEASE_MS)
+          if (again) await start(again, T0 + LEASE_MS)
+          await store.jobs.sweep(T0 + 2 * LEASE_MS, LEASE_MS)
+        },
+        expire: async () => void (await store.jobs.sweep(T0 + 86_400_000, LEASE_MS)),
+        forget: async () => void (await store.jobs.sweep(T0 + 60_000, LEASE_MS)),
+      }
+      for (const status of jobStatuses) {
+        for (const event of Object.keys(transitions) as JobEvent[]) {
+          const allowed = isAllowed(event, status)
+          it(`${allowed ? `takes a job from ${status} to ${transitions[event].to}` : `leaves a job ${status}`} on ${event}`, async () => {
+            const job = await bringTo(status)
+            await cause[event](job ?? stranger)
+            const later = event === 'lapse' || event === 'lapseLast' ? T0 + 2 * LEASE_MS : T0
+            const after = await statusOf('job', later)
+            if (!allowed) {
+              // What time alone does is tried on every status; a waiting job may be leased by lapseLast's second half.
+              const leasedOn = event === 'lapseLast' && status === 'IN_QUEUE'
+              const expected = leasedOn ? ['IN_QUEUE', 'IN_PROGRESS'] : [status]
+              const gone = (event === 'expire' || event === 'forget') && after === undefined
+              expect(gone || expected.includes(after ?? 'deleted')).toBe(true)
+            } else if (transitions[event].to === 'deleted') expect(after).toBeUndefined()
+            else expect(after).toBe(transitions[event].to)
+          })
+        }
+      }
+
+      it('lets nobody but the holder of the lease report', async () => {
+        const job = await bringTo('IN_PROGRESS')
+        for (const wrong of [{ ...fence(stranger) }, { ...fence(job ?? stranger), endpoint: 'other' }]) {
+          expect(await store.jobs.start(wrong, { agoMs: 0, graceMs: 0, leaseMs: 1, now: T0 })).toBe('stale')
+          expect(await store.jobs.settle(wrong, { event: 'complete' }, { now: T0 })).toBe('stale')
+          expect(await store.jobs.release(wrong, T0)).toBe('stale')
+          expect(await store.jobs.setProgress(wrong, json(1))).toBe('stale')
+          expect(await store.jobs.appendChunks(wrong, { chunks: [{ output: json(1) }], now: T0 })).toEqual({
+            state: 'stale',
+          })
+        }
+        expect(await statusOf('job')).toBe('IN_PROGRESS')
+      })
+    })
+
+    describe('leasing', () => {
+      it('gives jobs first in, first out, with their input as it came', async () => {
+        for (const id of ['a', 'b', 'c']) await submit(id)
+        const jobs = await lease(T0, 2)
+        expect(jobs.map(({ id, attempt, input }) => [id, attempt, read(input)])).toEqual([
+          ['a', 1, { id: 'a' }],
+          ['b', 1, { id: 'b' }],
+        ])
+        expect((await leaseOne()).id).toBe('c')
+        expect(await lease()).toEqual([])
+      })
+
+      it('gives a job to one of two workers that race for it', async () => {
+        for (let n = 0; n < 50; n += 1) await submit(`job-${n}`)
+        const rounds = Array.from({ length: 40 }, (_, n) => lease(T0, 2, n % 2 === 0 ? 'w1' : 'w2'))
+        const ids = (await Promise.all(rounds)).flat().map(({ id }) => id)
+        expect(ids).toHaveLength(50)
+        expect(new Set(ids).size).toBe(50)
+      })
+
+      it('gives a new token at each lease, and the old one is stale', async () => {
+        await submit('job')
+        const first = await leaseOne()
+        await store.jobs.release(fence(first), T0)
+        const second = await leaseOne()
+        expect(second.lease).not.toBe(first.lease)
+        expect(await store.jobs.settle(fence(first), { event: 'complete' }, { now: T0 })).toBe('stale')
+        expect(await store.jobs.settle(fence(second), { event: 'complete' }, { now: T0 })).toBe('accepted')
+      })
+
+      it('takes one of two results of the same lease', async () => {
+        const job = await bringTo('IN_PROGRESS')
+        if (!job) throw new Error('no lease')
+        const answers = await Promise.all([
+          store.jobs.settle(fence(job), { event: 'complete', output: json('first') }, { now: T0 }),
+          store.jobs.settle(fence(job), { event: 'complete', output: json('second') }, { now: T0 }),
+        ])
+        expect(answers).toEqual(['accepted', 'stale'])
+        expect(read((await store.jobs.find('ep', 'job', T0))?.output)).toBe('first')
+      })
+
+      it('puts released jobs before those that wait, in their old order, uncounted', async () => {
+        for (const id of ['a', 'b', 'c']) await submit(id)
+        const [a, b] = await lease(T0, 2)
+        if (!a || !b) throw new Error('no leases')
+        await store.jobs.release(fence(b), T0)
+        await store.jobs.release(fence(a), T0)
+        expect((await lease(T0, 3)).map(({ id, attempt }) => [id, attempt])).toEqual([
+          ['a', 1],
+          ['b', 1],
+          ['c', 1],
+        ])
+      })
+
+      it('leases to a worker known by name alone, and fences by that name', async () => {
+        await submit('job')
+        await store.jobs.lease({
+          endpoint: 'ep',
+          worker: 'py',
+          count: 1,
+          leaseMs: LEASE_MS,
+          startsAtLease: { graceMs: 0 },
+          now: T0,
+        })
+        const other: Fence = { endpoint: 'ep', id: 'job', worker: 'else' }
+        expect(await store.jobs.settle(other, { event: 'complete' }, { now: T0 })).toBe('stale')
+        const own: Fence = { endpoint: 'ep', id: 'job', worker: 'py' }
+        expect(await store.jobs.settle(own, { event: 'complete' }, { now: T0 + 700 })).toBe('accepted')
+        expect((await store.jobs.find('ep', 'job', T0 + 900))?.executionTime).toBe(700)
+      })
+
+      it('keeps endpoints apart', async () => {
+        await store.endpoints.ensureEndpoint('other')
+        await submit('job')
+        expect(
+          await store.jobs.lease({ endpoint: 'other', worker: 'w', count: 1, leaseMs: LEASE_MS, now: T0 }),
+        ).toEqual([])
+        expect(await store.jobs.find('other', 'job', T0)).toBeUndefined()
+        expect(await store.jobs.cancel('other', 'job', T0)).toEqual({ kind: 'not-found' })
+      })
+    })
+
+    describe('lapses', () => {
+      const startSweeping = (): Promise<number> => store.jobs.sweep(T0, LEASE_MS)
+
+      it('gives a job to the queue when its lease runs out, the attempt counted, its chunks gone', async () => {
+        await startSweeping()
+        await submit('job')
+        await submit('behind')
+        const job = await leaseOne()
+        await start(job)
+        await store.jobs.appendChunks(fence(job), {
+          firstOrdinal: 1,
+          chunks: [{ output: json('lost') }],
+          now: T0,
+        })
+        await store.jobs.sweep(T0 + LEASE_MS, LEASE_MS)
+        const again = await leaseOne(T0 + LEASE_MS)
+        expect([again.id, again.attempt]).toEqual(['job', 2])
+        expect((await store.jobs.count('ep')).retried).toBe(1)
+        await store.jobs.appendChunks(fence(again), {
+          firstOrdinal: 1,
+          chunks: [{ output: json('new') }],
+          now: T0 + LEASE_MS,
+        })
+        const chunks = await store.jobs.readChunks('ep', 'job', {
+          after: 0,
+          maxBytes: 1e6,
+          now: T0 + LEASE_MS,
+        })
+        expect(
+          chunks.kind === 'read' &&
+            chunks.chunks.map(({ index, attempt, output }) => [index, attempt, read(output)]),
+        ).toEqual([[2, 2, 'new']])
+      })
+
+      it('fails a job whose last attempt lapses and names the worker', async () => {
+        await startSweeping()
+        await submit('job')
+        for (const round of [0, 1]) {
+          await start(await leaseOne(T0 + round * LEASE_MS, `w${round}`), T0 + round * LEASE_MS)
+          await store.jobs.sweep(T0 + (round + 1) * LEASE_MS, LEASE_MS)
+        }
+        const record = await store.jobs.find('ep', 'job', T0 + 2 * LEASE_MS)
+        expect(record?.status).toBe('FAILED')
+        expect(record?.error?.code).toBe('WORKER_LOST')
+        expect(record?.error?.message).toContain('w1')
+      })
+
+      it('does not count a lease that its worker never spoke of', async () => {
+        await startSweeping()
+        await submit('job')
+        await leaseOne()
+        await store.jobs.sweep(T0 + LEASE_MS, LEASE_MS)
+        expect((await leaseOne(T0 + LEASE_MS)).attempt).toBe(1)
+      })
+
+      it('keeps a lease that is extended, and says which are lost', async () => {
+        await startSweeping()
+        await submit('job')
+        const job = await leaseOne()
+        const stale = await store.jobs.extend('ep', [job, { id: 'job', lease: 'gone.1' }], T0 + 2 * LEASE_MS)
+        expect([...stale]).toEqual(['gone.1'])
+        await store.jobs.sweep(T0 + LEASE_MS, LEASE_MS)
+        expect(await statusOf('job', T0 + LEASE_MS)).toBe('IN_PROGRESS')
+        expect([...(await store.jobs.extendHeldBy('ep', 'w1', ['job', 'nope'], T0 + 3 * LEASE_MS))]).toEqual([
+          'nope',
+        ])
+      })
+
+      it('does not lapse a lease in time that was not served', async () => {
+        await submit('job')
+        await start(await leaseOne())
+        const muchLater = T0 + 20 * LEASE_MS
+        await store.jobs.sweep(muchLater, LEASE_MS)
+        expect(await statusOf('job', muchLater)).toBe('IN_PROGRESS')
+        await store.jobs.sweep(muchLater + LEASE_MS, LEASE_MS)
+        expect(await statusOf('job', muchLater + LEASE_MS)).toBe('IN_QUEUE')
+      })
+
+      it('times out a job whose worker is silent about its end', async () => {
+        await startSweeping()
+        await submit('job', { policy: policySchema.parse({ executionTimeout: 5_000 }) })
+        const job = await leaseOne()
+        await start(job)
+        const deadline = T0 + 5_000 + 5_000 + 5_000
+        for (let now = T0; now < deadline; now += 1_000) {
+          await store.jobs.extend('ep', [job], now + LEASE_MS)
+          await store.jobs.sweep(now, LEASE_MS)
+        }
+        expect(await statusOf('job', deadline)).toBe('IN_PROGRESS')
+        await store.jobs.sweep(deadline, LEASE_MS)
+        expect(await statusOf('job', deadline)).toBe('TIMED_OUT')
+      })
+    })
+
+    describe('ttl and retention', () => {
+      it('takes a job past its ttl for gone before anybody sweeps, running or waiting', async () => {
+        const policy = policySchema.parse({ ttl: 10_000 })
+        await submit('runs', { policy })
+        await submit('waits', { policy })
+        const job = await leaseOne()
+        await start(job)
+        const later = T0 + 10_000
+        expect(await statusOf('runs', later)).toBeUndefined()
+        expect(await statusOf('waits', later)).toBeUndefined()
+        expect(await lease(later, 5)).toEqual([])
+        expect(await store.jobs.cancel('ep', 'waits', later)).toEqual({ kind: 'not-found' })
+        expect(await store.jobs.settle(fence(job), { event: 'complete' }, { now: later })).toBe('stale')
+        expect(await store.jobs.purge('ep', later)).toBe(0)
+      })
+
+      it('keeps an ended job for its retention from its end, whatever its ttl', async () => {
+        await submit('job', { policy: policySchema.parse({ ttl: 10_000 }), retentionMs: 60_000 })
+        await store.jobs.settle(fence(await leaseOne()), { event: 'complete' }, { now: T0 + 9_000 })
+        expect(await statusOf('job', T0 + 68_999)).toBe('COMPLETED')
+        expect(await statusOf('job', T0 + 69_000)).toBeUndefined()
+      })
+
+      it('moves the ttl, and deletes at once when that is past', async () => {
+        await submit('later')
+        await submit('now')
+        await store.jobs.setTtl('ep', 'later', 20_000, T0)
+        await store.jobs.setTtl('ep', 'now', 10_000, T0 + 10_000)
+        expect(await statusOf('now', T0)).toBeUndefined()
+        expect(await statusOf('later', T0 + 19_999)).toBe('IN_QUEUE')
+        expect(await statusOf('later', T0 + 20_000)).toBeUndefined()
+      })
+
+      it('does not queue a failed job again when its ttl has passed', async () => {
+        await submit('job', { policy: policySchema.parse({ ttl: 10_000 }) })
+        await store.jobs.settle(fence(await leaseOne()), { event: 'fail', error: ERROR }, { now: T0 + 5_000 })
+        expect(await store.jobs.retry('ep', 'job', T0 + 10_000)).toEqual({ kind: 'ttl-passed' })
+        expect(await statusOf('job', T0 + 10_000)).toBe('FAILED')
+      })
+
+      it('deletes what is past in bounded rounds', async () => {
+        for (let n = 0; n < 700; n += 1)
+          void submit(`job-${n}`, { policy: policySchema.parse({ ttl: 10_000 }) })
+        await submit('last', { policy: policySchema.parse({ ttl: 10_000 }) })
+        const first = await store.jobs.sweep(T0 + 10_000, LEASE_MS)
+        const second = await store.jobs.sweep(T0 + 10_000, LEASE_MS)
+        expect(first + second).toBe(701)
+        expect(second).toBeGreaterThan(0)
+        expect((await store.jobs.count('ep')).inQueue).toBe(0)
+      })
+    })
+
+    describe('times', () => {
+      it('counts waiting as delayTime and running as executionTime', async () => {
+        await submit('job')
+        expect(await store.jobs.find('ep', 'job', T0 + 300)).toMatchObject({
+          delayTime: 300,
+          executionTime: 0,
+        })
+        const job = await leaseOne(T0 + 1_000)
+        await start(job, T0 + 1_000)
+        expect(await store.jobs.find('ep', 'job', T0 + 1_500)).toMatchObject({
+          delayTime: 1_000,
+          executionTime: 500,
+        })
+        await store.jobs.settle(fence(job), { event: 'complete' }, { executionMs: 750, now: T0 + 1_760 })
+        expect(await store.jobs.find('ep', 'job', T0 + 9_000)).toMatchObject({
+          delayTime: 1_010,
+          executionTime: 750,
+        })
+      })
+
+      it('counts the waiting between attempts, and the last attempt alone as executionTime', async () => {
+        await store.jobs.sweep(T0, LEASE_MS)
+        await submit('job')
+        await start(await leaseOne())
+        await store.jobs.sweep(T0 + LEASE_MS, LEASE_MS)
+        const again = await leaseOne(T0 + LEASE_MS + 500)
+        await start(again, T0 + LEASE_MS + 500)
+        await store.jobs.settle(
+          fence(again),
+          { event: 'complete' },
+          { executionMs: 200, now: T0 + LEASE_MS + 700 },
+        )
+        expect(await store.jobs.find('ep', 'job', T0 + 30_000)).toMatchObject({
+          delayTime: 500,
+          executionTime: 200,
+        })
+      })
+
+      it('counts afresh from a retry', async () => {
+        await bringTo('FAILED')
+        await store.jobs.retry('ep', 'job', T0 + 5_000)
+        expect(await store.jobs.find('ep', 'job', T0 + 5_100)).toMatchObject({
+          status: 'IN_QUEUE',
+          delayTime: 100,
+          executionTime: 0,
+          attempt: 1,
+        })
+      })
+    })
+
+    describe('chunks', () => {
+      const chunk = (value: unknown): { output: Uint8Array } => ({ output: json(value) })
+      const indexes = async (after?: number, maxBytes = 1e6): Promise<number[]> => {
+        const answer = await store.jobs.readChunks('ep', 'job', {
+          maxBytes,
+          now: T0,
+          ...(after !== undefined && { after }),
+        })
+        return answer.kind === 'read' ? answer.chunks.map(({ index }) => index) : []
+      }
+
+      it('stores each chunk once, in order, and refuses a gap', async () => {
+        const job = await bringTo('IN_PROGRESS')
+        if (!job) throw new Error('no lease')
+        const append = (firstOrdinal: number, count: number): ReturnType<Store['jobs']['appendChunks']> =>
+          store.jobs.appendChunks(fence(job), {
+            firstOrdinal,
+            chunks: Array.from({ length: count }, (_, n) => chunk(firstOrdinal + n)),
+            now: T0,
+          })
+        expect(await append(1, 2)).toEqual({ state: 'accepted', stored: 2 })
+        expect(await append(1, 2)).toEqual({ state: 'accepted', stored: 2 })
+        expect(await append(2, 3)).toEqual({ state: 'accepted', stored: 4 })
+        expect(await append(9, 1)).toEqual({ state: 'accepted', stored: 4 })
+        expect(await indexes(0)).toEqual([1, 2, 3, 4])
+      })
+
+      it('reads after an index without moving the read position, which moves only forward', async () => {
+        const job = await bringTo('IN_PROGRESS')
+        if (!job) throw new Error('no lease')
+        await store.jobs.appendChunks(fence(job), { chunks: [chunk(1), chunk(2), chunk(3)], now: T0 })
+        expect(await indexes(1)).toEqual([2, 3])
+        expect(await indexes()).toEqual([1, 2, 3])
+        await store.jobs.markRead('ep', 'job', 2)
+        await store.jobs.markRead('ep', 'job', 1)
+        expect(await indexes()).toEqual([3])
+        expect(await indexes(0)).toEqual([1, 2, 3])
+      })
+
+      it('bounds one read, and always gives one chunk at least', async () => {
+        const job = await bringTo('IN_PROGRESS')
+        if (!job) throw new Error('no lease')
+        await store.jobs.appendChunks(fence(job), {
+          chunks: ['x', 'y', 'z'].map((c) => chunk(c.repeat(100))),
+          now: T0,
+        })
+        expect(await indexes(0, 10)).toEqual([1])
+        expect(await indexes(0, 210)).toEqual([1, 2])
+      })
+
+      it('keeps metrics and parts, the first part by its index', async () => {
+        const job = await bringTo('IN_PROGRESS')
+        if (!job) throw new Error('no lease')
+        const part = { as: 'text' as const, last: false }
+        await store.jobs.appendChunks(fence(job), {
+          chunks: [
+            chunk('whole'),
+            { ...chunk('a'), metrics: '{"n":1}', part: { ...part, back: 0 } },
+            { ...chunk('b'), part: { ...part, back: 1, last: true } },
+          ],
+          now: T0,
+        })
+        const answer = await store.jobs.readChunks('ep', 'job', { after: 0, maxBytes: 1e6, now: T0 })
+        expect(answer.kind === 'read' && answer.chunks.slice(1)).toMatchObject([
+          { index: 2, metrics: '{"n":1}', part: { as: 'text', first: 2, last: false } },
+          { index: 3, part: { as: 'text', first: 2, last: true } },
+        ])
+      })
+
+      it('forgets chunks, output and error at a retry, and never repeats an index', async () => {
+        const job = await bringTo('IN_PROGRESS')
+        if (!job) throw new Error('no lease')
+        await store.jobs.appendChunks(fence(job), { chunks: [chunk(1)], now: T0 })
+        await store.jobs.settle(fence(job), { event: 'fail', error: ERROR, output: json(0) }, { now: T0 })
+        await store.jobs.retry('ep', 'job', T0)
+        const record = await store.jobs.find('ep', 'job', T0)
+        expect([record?.output, record?.error]).toEqual([undefined, undefined])
+        expect(await indexes(0)).toEqual([])
+        await store.jobs.appendChunks(fence(await leaseOne()), {
+          firstOrdinal: 1,
+          chunks: [chunk(2)],
+          now: T0,
+        })
+        expect(await indexes(0)).toEqual([2])
+      })
+    })
+
+    describe('submissions', () => {
+      it('answers the same job for the same idempotency key and body, and a conflict for another body', async () => {
+        const policy = policySchema.parse({})
+        const job = { endpoint: 'ep', input: json({}), policy, retentionMs: 60_000, now: T0 }
+        const first = await store.jobs.enqueue({ ...job, id: 'a', idempotency: { key: 'k', bodyHash: 'h' } })
+        const same = await store.jobs.enqueue({ ...job, id: 'b', idempotency: { key: 'k', bodyHash: 'h' } })
+        const other = await store.jobs.enqueue({
+          ...job,
+          id: 'c',
+          idempotency: { key: 'k', bodyHash: 'else' },
+        })
+        expect([first.kind, same, other]).toEqual([
+          'created',
+          { kind: 'duplicate', id: 'a', status: 'IN_QUEUE' },
+          { kind: 'conflict', id: 'a' },
+        ])
+        const past = await store.jobs.enqueue({
+          ...job,
+          id: 'd',
+          now: T0 + 86_400_000,
+          idempotency: { key: 'k', bodyHash: 'h' },
+        })
+        expect(past).toEqual({ kind: 'created', id: 'd', status: 'IN_QUEUE' })
+      })
+
+      it('gives webhook and sealed s3Config to the lease, byte for byte', async () => {
+        await submit('job', { webhook: 'https://example.org/x', sealedS3Config: new Uint8Array([0, 255, 7]) })
+        const job = await leaseOne()
+        expect([job.webhook, [...(job.sealedS3Config ?? [])]]).toEqual(['https://example.org/x', [0, 255, 7]])
+      })
+
+      it('keeps an input of 10 MB and an output of 20 MB as they came', async () => {
+        const input = Buffer.from(`{"x":"${'i'.repeat(10_000_000)}"}`)
+        const output = Buffer.from(`"${'o'.repeat(19_999_998)}"`)
+        await submit('job', { input })
+        const job = await leaseOne()
+        expect(Buffer.compare(Buffer.from(job.input), input)).toBe(0)
+        await store.jobs.settle(fence(job), { event: 'complete', output }, { now: T0 })
+        const record = await store.jobs.find('ep', 'job', T0)
+        expect(Buffer.compare(Buffer.from(record?.output ?? []), output)).toBe(0)
+      })
+    })
+
+    it('counts jobs by where they are, and what has ended or was retried for good', async () => {
+      await bringTo('COMPLETED', 'a')
+      await bringTo('FAILED', 'b')
+      await bringTo('TIMED_OUT', 'c')
+      await bringTo('CANCELLED', 'd')
+      await store.jobs.retry('ep', 'b', T0)
+      expect((await leaseOne()).id).toBe('b')
+      await submit('e')
+      expect(await store.jobs.count('ep')).toEqual({
+        completed: 1,
+        failed: 2,
+        inProgress: 1,
+        inQueue: 1,
+        retried: 1,
+      })
+      await store.jobs.sweep(T0 + 60_000, LEASE_MS)
+      expect((await store.jobs.count('ep')).completed).toBe(1)
+    })
+
+    it('purges only what waits, and says how many', async () => {
+      await submit('runs')
+      await leaseOne()
+      for (const id of ['a', 'b', 'c']) await submit(id)
+      expect(await store.jobs.purge('ep', T0)).toBe(3)
+      expect(await store.jobs.find('ep', 'a', T0)).toMatchObject({ status: 'CANCELLED', reason: 'purged' })
+      expect(await statusOf('runs')).toBe('IN_PROGRESS')
+    })
+
+    it('shows progress while the job runs and not after', async () => {
+      const job = await bringTo('IN_PROGRESS')
+      if (!job) throw new Error('no lease')
+      await store.jobs.setProgress(fence(job), json({ percent: 5 }))
+      expect(read((await store.jobs.find('ep', 'job', T0))?.progress)).toEqual({ percent: 5 })
+      await store.jobs.settle(fence(job), { event: 'complete' }, { now: T0 })
+      expect((await store.jobs.find('ep', 'job', T0))?.progress).toBeUndefined()
+    })
+
+    it('tells what happened after it is durable, and the worker of a cancelled job to stop', async () => {
+      const events: StoreEvent[] = []
+      const unwatch = store.watch((event) => events.push(event))
+      const job = await bringTo('IN_PROGRESS')
+      await store.jobs.cancel('ep', 'job', T0)
+      unwatch()
+      await submit('unheard')
+      expect(events).toEqual([
+        { kind: 'queued', endpoint: 'ep' },
+        { kind: 'stop', endpoint: 'ep', worker: 'w1', id: 'job', lease: job?.lease, reason: 'cancelled' },
+        { kind: 'changed', endpoint: 'ep', id: 'job', status: 'CANCELLED' },
+      ])
+    })
+
+    it('has everything again after it was closed and opened', async () => {
+      await bringTo('COMPLETED', 'done')
+      await submit('waits')
+      await submit('runs')
+      const job = await leaseOne()
+      await start(job)
+      await store.jobs.appendChunks(fence(job), { chunks: [{ output: json('chunk') }], now: T0 })
+      await store.keys.addKey({ hash: 'h', name: 'owner', now: T0 })
+      store = await engine.reopen()
+      expect(await store.jobs.find('ep', 'done', T0)).toMatchObject({ status: 'COMPLETED' })
+      expect(await store.jobs.settle(fence(job), { event: 'complete' }, { now: T0 })).toBe('accepted')
+      expect(await store.jobs.count('ep')).toMatchObject({ completed: 2, inQueue: 1, inProgress: 0 })
+      expect(await store.endpoints.listEndpoints()).toMatchObject([{ id: 'ep' }])
+      expect([
+        await store.keys.hasKey('h'),
+        await store.keys.hasKey('x'),
+        await store.keys.countKeys(),
+      ]).toEqual([true, false, 1])
+      await submit('newest')
+      expect((await lease(T0, 5)).map(({ id }) => id)).toEqual(
+        ['runs', 'newest'].filter((id) => id !== job.id),
+      )
+    })
+  })
+}

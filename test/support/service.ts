@@ -1,0 +1,64 @@
+// A service in this process, without a port, on a store in memory.
+
+import { pino } from 'pino'
+import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
+import { systemClock } from '../../src/lib/clock.ts'
+import { buildApp } from '../../src/server/app.ts'
+import { openSqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
+import type { Store } from '../../src/store/store.ts'
+
+export const KEY = 'test-key'
+
+export interface TestService {
+  http: FastifyInstance
+  store: Store
+  /** What the service logged, as JSON lines. */
+  logged: string[]
+  /** One request with the owner's key; a body that is no text or bytes is sent as JSON. */
+  ask(
+    method: 'GET' | 'POST',
+    path: string,
+    body?: unknown,
+    headers?: Record<string, string>,
+  ): Promise<LightMyRequestResponse>
+  close(): Promise<void>
+}
+
+export async function startTestService(
+  options: { leaseMs?: number; maxPages?: number } = {},
+): Promise<TestService> {
+  const { maxPages, leaseMs } = options
+  const store = openSqliteStore({ file: ':memory:', ...(maxPages !== undefined && { maxPages }) })
+  await store.endpoints.ensureEndpoint('default')
+  const logged: string[] = []
+  const logger = pino({ level: 'debug' }, { write: (line: string) => void logged.push(line) })
+  const app = buildApp({
+    store,
+    clock: systemClock,
+    logger,
+    ownerKey: KEY,
+    secret: 'test-secret',
+    ...(leaseMs !== undefined && { leaseMs }),
+  })
+  await app.http.ready()
+  return {
+    http: app.http,
+    store,
+    logged,
+    ask: (method, path, body, headers = {}) =>
+      app.http.inject({
+        method,
+        url: `/v2/default${path}`,
+        headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/json', ...headers },
+        ...(body !== undefined && { payload: payloadOf(body) }),
+      }),
+    async close() {
+      await app.close()
+      await store.close()
+    },
+  }
+}
+
+function payloadOf(body: unknown): string | Buffer {
+  return typeof body === 'string' || Buffer.isBuffer(body) ? body : JSON.stringify(body)
+}
