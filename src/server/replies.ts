@@ -35,8 +35,11 @@ export interface Delivery {
 export function delivery(reply: FastifyReply): Delivery {
   const controller = new AbortController()
   const waiting: { written: () => void; lost: () => void }[] = []
+  let isWritten = false
+  reply.raw.once('finish', () => {
+    isWritten = true
+  })
   reply.raw.once('close', () => {
-    const isWritten = reply.raw.writableFinished
     if (!isWritten) controller.abort()
     for (const { written, lost } of waiting) (isWritten ? written : lost)()
   })
