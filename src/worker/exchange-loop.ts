@@ -140,15 +140,16 @@ export class ExchangeLoop {
     this.#failures = 0
     this.#hasBeenServed = true
     this.#leaseMs = answer.leaseMs
-    for (const ack of answer.acks) {
-      const state = outbox.acknowledge(ack)
-      if (state === 'stale') this.#options.onStop(ack.lease, 'lease-lost')
-      if (state !== 'open') this.#options.onSettled(ack.lease)
-    }
+    // Stops first: they know why a lease is over, an acknowledgement only that it is.
     for (const stop of answer.stops) {
       outbox.drop(stop.lease)
       this.#options.onStop(stop.lease, stop.reason)
       this.#options.onSettled(stop.lease)
+    }
+    for (const ack of answer.acks) {
+      const state = outbox.acknowledge(ack)
+      if (state === 'stale') this.#options.onStop(ack.lease, 'lease-lost')
+      if (state !== 'open') this.#options.onSettled(ack.lease)
     }
     for (const lease of answer.leases) this.#options.onLease(lease, payloads.take(lease.bytes))
     if (answer.drain) this.#options.onDrain()

@@ -1,7 +1,7 @@
 // Finding, importing and checking the author's handler file. Runs in the child.
 
-import { existsSync, statSync } from 'node:fs'
-import { registerHooks } from 'node:module'
+import { existsSync, readFileSync, statSync } from 'node:fs'
+import { registerHooks, stripTypeScriptTypes } from 'node:module'
 import { join, relative, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { StartFailureCode } from '../protocol/errors.ts'
@@ -153,14 +153,24 @@ function isMissingPackage(cause: unknown): boolean {
 
 /** `file:line` of the author's code in an error, as far as the engine tells. */
 function placeIn(error: Error, file: string): string | undefined {
-  const stack = error.stack ?? ''
-  const lines = stack.split('\n')
-  const frame = lines
-    .map((line) => /((?:file:\/\/)?\/[^\s()]+?):(\d+)(?::\d+)?\)?$/.exec(line.trim()))
-    .find((match) => match && !match[1]?.includes('node:'))
-  if (!frame?.[1]) return undefined
-  const path = frame[1].replace(/^file:\/\//, '')
-  return path.includes('/longshore/dist/') && path !== file ? undefined : `${shown(path)}:${frame[2]}`
+  for (const line of (error.stack ?? '').split('\n')) {
+    const frame = /(?:^|[\s(])(?:file:\/\/)?(\/[^\s():]+):(\d+)/.exec(line)
+    if (frame?.[1] && !frame[1].startsWith(RUNTIME_DIR)) return `${shown(frame[1])}:${frame[2]}`
+  }
+  return error instanceof SyntaxError ? syntaxPlace(file) : undefined
+}
+
+const RUNTIME_DIR = import.meta.dirname
+
+/** The engine does not say where JavaScript breaks off; the parser of its type stripping does. */
+function syntaxPlace(file: string): string | undefined {
+  try {
+    stripTypeScriptTypes(readFileSync(file, 'utf8'))
+    return undefined
+  } catch (cause) {
+    const line = cause instanceof Error ? /^:(\d+)/.exec(cause.stack ?? '')?.[1] : undefined
+    return line === undefined ? undefined : `${shown(file)}:${line}`
+  }
 }
 
 function shown(file: string): string {

@@ -1,0 +1,166 @@
+import { describe, expect, it } from 'vitest'
+import { Client } from '../../src/client/client.ts'
+import { fixture, KEY, longshore, serve, startWorker, temporaryDir } from '../support/processes.ts'
+import { join } from 'node:path'
+
+describe('one job', () => {
+  it('goes from REST through the worker and back', async () => {
+    const { endpointUrl, client } = await serve()
+    await startWorker(endpointUrl, fixture('echo.ts'))
+    const record = await client.runsync({ input: { text: 'hällo 😀', n: [1, null, { a: false }] } })
+    expect(record).toMatchObject({
+      status: 'COMPLETED',
+      output: { text: 'hällo 😀', n: [1, null, { a: false }] },
+    })
+  })
+
+  it('is streamed chunk by chunk, in order, and its return value is the output', async () => {
+    const { endpointUrl, client } = await serve()
+    await startWorker(endpointUrl, fixture('counts.ts'))
+    const { id } = await client.run({ input: { to: 500 } })
+    const chunks = []
+    for await (const chunk of client.stream(id)) chunks.push(chunk)
+    expect(chunks.map(({ output }) => output)).toEqual(Array.from({ length: 500 }, (_, n) => n + 1))
+    expect(chunks.map(({ index }) => index)).toEqual(Array.from({ length: 500 }, (_, n) => n + 1))
+    expect((await client.status(id)).output).toBe(125_250)
+  })
+
+  it('is told to stop when it is cancelled, and its slot takes the next one', async () => {
+    const { endpointUrl, client } = await serve()
+    const worker = await startWorker(endpointUrl, fixture('waits-for-abort.ts'))
+    for (const _ of [1, 2]) {
+      const { id } = await client.run({ input: {} })
+      await worker.says(new RegExp(`${id}.*waiting for the abort`))
+      expect(await client.cancel(id)).toEqual({ id, status: 'CANCELLED' })
+      await worker.says(new RegExp(`${id}.*aborted: cancelled`))
+      expect((await client.status(id)).status).toBe('CANCELLED')
+    }
+  })
+
+  it('runs beside others up to the concurrency', async () => {
+    const { endpointUrl, client } = await serve()
+    await startWorker(endpointUrl, fixture('waits-for-abort.ts'), ['--concurrency', '3'])
+    const ids = await Promise.all([1, 2, 3, 4].map(async () => (await client.run({ input: {} })).id))
+    await expect.poll(async () => (await client.health()).jobs).toMatchObject({ inProgress: 3, inQueue: 1 })
+    for (const id of ids) await client.cancel(id)
+  })
+})
+
+describe('the service', () => {
+  it('shows a key once at its first start, and takes it from then on', async () => {
+    const file = join(temporaryDir(), 'queue.db')
+    const start = async (): Promise<{
+      url: string
+      key: string | undefined
+      stop: () => Promise<unknown>
+    }> => {
+      const server = longshore(['serve', '--store', `sqlite:${file}`, '--port', '0'], {
+        env: { LONGSHORE_API_KEY: '' },
+      })
+      const url = await server.says(/Serving (\S+)/)
+      await server.says(/"msg":"serving"/)
+      return { url, key: /API key.*: (\S+)/.exec(server.stdout)?.[1], stop: () => server.kill('SIGTERM') }
+    }
+    const first = await start()
+    expect(first.key).toMatch(/^ls_/)
+    await first.stop()
+    const second = await start()
+    expect(second.key).toBeUndefined()
+    const client = new Client({ endpointUrl: second.url, apiKey: first.key ?? '' })
+    expect((await client.health()).jobs.inQueue).toBe(0)
+    await client.close()
+  })
+
+  it('remembers the endpoints it was once given', async () => {
+    const first = await serve({ args: ['--endpoint', 'a', '--endpoint', 'b'] })
+    expect(await first.kill('SIGTERM')).toBe(0)
+    const second = await serve({ file: first.file })
+    await second.says(/"msg":"serving"/)
+    expect(second.stdout.match(/v2\/\w+/g)).toEqual(['v2/a', 'v2/b'])
+  })
+
+  it('ends cleanly on SIGTERM while somebody waits, who is answered', async () => {
+    const server = await serve()
+    const waiting = server.client.runsync({ input: {} })
+    await expect.poll(async () => (await server.client.health()).jobs.inQueue).toBe(1)
+    expect(await server.kill('SIGTERM')).toBe(0)
+    expect((await waiting).status).toBe('IN_QUEUE')
+  })
+
+  it('keeps what it accepted through kill -9', async () => {
+    const first = await serve()
+    const worker = await startWorker(first.endpointUrl, fixture('echo.ts'))
+    const finished = await first.client.runsync({ input: { n: 1 } })
+    expect(await worker.kill('SIGTERM')).toBe(0)
+    const ids = await Promise.all(
+      Array.from({ length: 50 }, async (_, n) => (await first.client.run({ input: { n } })).id),
+    )
+    expect(await first.kill('SIGKILL')).toBe('SIGKILL')
+    const second = await serve({ file: first.file })
+    expect(await second.client.status(finished.id)).toMatchObject({ status: 'COMPLETED', output: { n: 1 } })
+    await startWorker(second.endpointUrl, fixture('echo.ts'), ['--concurrency', '10'])
+    for (const [n, id] of ids.entries()) {
+      await expect
+        .poll(async () => (await second.client.status(id)).output, { timeout: 10_000 })
+        .toEqual({ n })
+    }
+  })
+
+  it('lets a worker go on when it comes back on the same port', async () => {
+    const first = await serve()
+    const worker = await startWorker(first.endpointUrl, fixture('takes-a-while.ts'))
+    const { id } = await first.client.run({ input: { ms: 1500 } })
+    await worker.says(/began/)
+    await first.kill('SIGKILL')
+    await worker.says(/(queue cannot be reached)/)
+    const { port } = new URL(first.endpointUrl)
+    const second = await serve({ file: first.file, args: ['--port', port] })
+    await expect
+      .poll(async () => await second.client.status(id), { timeout: 20_000 })
+      .toMatchObject({ status: 'COMPLETED', output: 'done', attempt: 1 })
+    expect(second.endpointUrl).toBe(first.endpointUrl)
+    expect(KEY).toBeTruthy()
+  })
+})
+
+describe('the worker', () => {
+  it('finishes its job on SIGTERM, takes no other, and exits with 0', async () => {
+    const { endpointUrl, client } = await serve()
+    const worker = await startWorker(endpointUrl, fixture('takes-a-while.ts'))
+    const running = (await client.run({ input: { ms: 700 } })).id
+    await worker.says(/began/)
+    const waiting = (await client.run({ input: { ms: 1 } })).id
+    expect(await worker.kill('SIGTERM')).toBe(0)
+    expect(await client.status(running)).toMatchObject({ status: 'COMPLETED', output: 'done' })
+    expect(await client.status(waiting)).toMatchObject({ status: 'IN_QUEUE', attempt: 1 })
+  })
+
+  it('hands a job back that outlasts the drain time, uncounted', async () => {
+    const { endpointUrl, client } = await serve()
+    const worker = await startWorker(endpointUrl, fixture('takes-a-while.ts'), [
+      '--drain-ms',
+      '100',
+      '--kill-grace-ms',
+      '100',
+    ])
+    const { id } = await client.run({ input: { ms: 60_000 } })
+    await worker.says(/began/)
+    expect(await worker.kill('SIGTERM')).toBe(0)
+    expect(await client.status(id)).toMatchObject({ status: 'IN_QUEUE', attempt: 1, reason: 'released' })
+  })
+
+  it('exits with 1 and a sentence when the queue does not know its token or its endpoint', async () => {
+    const { endpointUrl } = await serve()
+    for (const [url, token, says] of [
+      [endpointUrl, 'wrong', /LONGSHORE_WORKER_TOKEN/],
+      [endpointUrl.replace('default', 'nope'), KEY, /There is no endpoint 'nope'/],
+    ] as const) {
+      const worker = longshore(['start', fixture('echo.ts')], {
+        env: { LONGSHORE_ENDPOINT_URL: url, LONGSHORE_WORKER_TOKEN: token },
+      })
+      expect(await worker.exit).toBe(1)
+      expect(worker.stderr).toMatch(says)
+      expect(worker.stderr).not.toContain('    at ')
+    }
+  })
+})
