@@ -31,7 +31,7 @@ export class Session {
   held: HeldRequest | undefined
   extendAt = 0
   aliveUntil = 0
-  #stops: Stop[] = []
+  readonly #stops = new Map<string, Stop>()
   readonly #answered = new Map<number, Given>()
   readonly #confirmed = new Set<string>()
 
@@ -86,18 +86,19 @@ export class Session {
     const given = this.#answered.get(seq)
     if (!given) return []
     this.#answered.delete(seq)
-    this.#stops.push(...given.stops)
+    for (const stop of given.stops) this.oweStop(stop)
     return [...given.leases.values()]
   }
 
   oweStop(stop: Stop): void {
-    this.#stops.push(stop)
+    // The first reason told is the nearest to the cause.
+    if (!this.#stops.has(stop.lease)) this.#stops.set(stop.lease, stop)
     for (const given of this.#answered.values()) given.leases.delete(stop.lease)
   }
 
   takeStops(): Stop[] {
-    const stops = this.#stops
-    this.#stops = []
+    const stops = [...this.#stops.values()]
+    this.#stops.clear()
     return stops
   }
 
