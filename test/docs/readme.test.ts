@@ -1,0 +1,104 @@
+import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, it } from 'vitest'
+import { allPages, readPage, shownCommands } from './markdown.ts'
+
+const main = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))
+const commands = namesUnder('Commands:', help()).filter((name) => name !== 'help')
+const known = new Map(commands.map((name) => [name, describeCommand(name)]))
+
+const pagesWithCommands = allPages().filter((page) => shownCommands(page).length > 0)
+
+describe.each(pagesWithCommands)('$path', (page) => {
+  const shown = shownCommands(page)
+
+  it('shows only longshore commands that exist', () => {
+    expect(shown.map(([command]) => command).filter((command) => !known.has(command ?? ''))).toEqual([])
+  })
+
+  it('shows them with options that they have, and values where they need one', () => {
+    expect(shown.flatMap(([command, ...words]) => problemsOf(command ?? '', words))).toEqual([])
+  })
+})
+
+describe('README.md', () => {
+  it('names the demo and the tests by the commands that run them', () => {
+    const { text } = readPage('README.md')
+    expect(text).toContain('npm ci && npm run demo')
+    expect(text).toContain('npm ci && npm test')
+  })
+
+  it('shows npm scripts that exist', () => {
+    const manifest = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
+      scripts: Record<string, string>
+    }
+    const scripts = allPages().flatMap(({ text }) =>
+      [...text.matchAll(/npm run ([a-z][a-z:-]*)/g)].map((match) => match[1] ?? ''),
+    )
+    expect(scripts.filter((name) => !(name in manifest.scripts))).toEqual([])
+  })
+})
+
+describe('docs/configuration.md', () => {
+  it('describes every option of every command, and no other', () => {
+    const { text } = readPage('docs/configuration.md')
+    const described = new Set([...text.matchAll(/^\| `(--[a-z-]+)/gm)].map((match) => match[1]))
+    const all = [...known.values()].flatMap(({ options }) => [...options.keys()])
+    expect(described).toEqual(new Set(all.filter((name) => name !== '--help')))
+  })
+})
+
+interface KnownCommand {
+  /** Whether the option takes a value. */
+  options: Map<string, boolean>
+  mostArguments: number
+}
+
+function help(command?: string): string {
+  const args = command === undefined ? ['--help'] : [command, '--help']
+  return execFileSync(process.execPath, [main, ...args], {
+    encoding: 'utf8',
+    env: { ...process.env, COLUMNS: '200' },
+  })
+}
+
+function describeCommand(name: string): KnownCommand {
+  const text = help(name)
+  const options = [...text.matchAll(/^ {2}(?:-\w, )?(--[a-z-]+)( <\w+>)?/gm)]
+  return {
+    options: new Map(options.map((match) => [match[1] ?? '', match[2] !== undefined])),
+    mostArguments: namesUnder('Arguments:', text).length,
+  }
+}
+
+/** The first words of the lines below a title of a help text. */
+function namesUnder(title: string, text: string): string[] {
+  const section = text.split(`${title}\n`)[1]?.split('\n\n')[0] ?? ''
+  return [...section.matchAll(/^ {2}(\w[\w-]*)/gm)].map((match) => match[1] ?? '')
+}
+
+function problemsOf(command: string, words: readonly string[]): string[] {
+  const { options, mostArguments } = known.get(command) ?? {
+    options: new Map<string, boolean>(),
+    mostArguments: 0,
+  }
+  const problems: string[] = []
+  let positional = 0
+  for (let at = 0; at < words.length; at += 1) {
+    const word = words[at] ?? ''
+    if (!word.startsWith('-')) {
+      positional += 1
+      continue
+    }
+    const name = word.split('=')[0] ?? word
+    if (!options.has(name)) problems.push(`${command} has no option ${name}`)
+    else if (options.get(name) && !word.includes('=')) {
+      at += 1
+      if (words[at] === undefined) problems.push(`${command} ${name} needs a value`)
+    }
+  }
+  if (positional > mostArguments)
+    problems.push(`${command} takes ${mostArguments} arguments, got ${words.join(' ')}`)
+  return problems
+}
