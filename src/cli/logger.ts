@@ -1,12 +1,19 @@
 // The process's logger: JSON lines, or readable ones on a terminal.
 
 import { pino, type Logger } from 'pino'
+import { CommandError } from './fail.ts'
+
+const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']
 
 /** Logs to stderr, so that stdout stays what a command prints. Keys and secrets are masked wherever they turn up as fields. */
 export async function createLogger(name: string): Promise<Logger> {
+  const level = process.env['LONGSHORE_LOG_LEVEL'] || 'info'
+  if (!LEVELS.includes(level)) {
+    throw new CommandError(`LONGSHORE_LOG_LEVEL must be one of ${LEVELS.join(', ')}, got '${level}'.`)
+  }
   const options = {
     name,
-    level: process.env['LONGSHORE_LOG_LEVEL'] ?? 'info',
+    level,
     redact: {
       paths: [
         'authorization',

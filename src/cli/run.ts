@@ -8,6 +8,7 @@ import { s3ConfigSchema } from '../job/job.ts'
 import { handlerEnv } from '../worker/config.ts'
 import { createWorkerEvents } from '../worker/events.ts'
 import { Executor, type Outcome } from '../worker/executor.ts'
+import { findHandlerFile } from '../worker/handler.ts'
 import { runLocally, type LocalJob } from '../worker/local-run.ts'
 import { sourceFrame } from './source-frame.ts'
 import { CommandError } from './fail.ts'
@@ -15,6 +16,7 @@ import { stopSignal } from './stop-signal.ts'
 
 /** Prints what the handler makes on stdout and how it goes on stderr; exit code 1 when the job fails. */
 export async function run(handlerPath: string, testInput: string | undefined): Promise<void> {
+  findHandlerFile(handlerPath)
   const job = readJob(handlerPath, testInput)
   const stop = stopSignal()
   const events = createWorkerEvents()
@@ -22,13 +24,14 @@ export async function run(handlerPath: string, testInput: string | undefined): P
     const more = Object.keys(fields).length > 0 ? ` ${JSON.stringify(fields)}` : ''
     process.stderr.write(`${level}: ${message}${more}\n`)
   })
+  events.on('line', ({ line }) => process.stderr.write(`${line}\n`))
   const executor = new Executor({
     handlerPath,
     env: handlerEnv(process.env),
     clock: systemClock,
     events,
     killGraceMs: 5_000,
-    output: 'stderr',
+    output: 'lines',
   })
   try {
     const first = await Promise.race([executor.start(), stop.told])

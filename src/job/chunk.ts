@@ -35,7 +35,7 @@ const ENVELOPE_BYTES = 256
  * large for one chunk, becomes pieces of its JSON text.
  */
 export function splitJson(json: string, metricsBytes = 0): Piece[] {
-  const room = limits.chunkBytes - ENVELOPE_BYTES - metricsBytes
+  const room = roomBeside(metricsBytes)
   if (Buffer.byteLength(json) <= room) return [{ output: json }]
   const value: unknown = JSON.parse(json)
   if (typeof value === 'string') return splitText(value, room, 'text')
@@ -45,7 +45,7 @@ export function splitJson(json: string, metricsBytes = 0): Piece[] {
 
 /** Splits yielded bytes into pieces of base64; even a single piece carries its part, which tells it from text. */
 export function splitBytes(bytes: Uint8Array, metricsBytes = 0): Piece[] {
-  const room = limits.chunkBytes - ENVELOPE_BYTES - metricsBytes
+  const room = roomBeside(metricsBytes)
   // Whole groups of three bytes, so that there is no padding inside the value.
   const step = Math.floor((room - 2) / 4) * 3
   const outputs: string[] = []
@@ -78,6 +78,15 @@ export function joinChunks(chunks: Iterable<Pick<Chunk, 'output' | 'part'>>): un
     first = undefined
   }
   return values
+}
+
+function roomBeside(metricsBytes: number): number {
+  if (metricsBytes > limits.metricsBytes) {
+    throw new RangeError(
+      `Metrics of ${metricsBytes} bytes are more than the ${limits.metricsBytes} that may ride beside a chunk.`,
+    )
+  }
+  return limits.chunkBytes - ENVELOPE_BYTES - metricsBytes
 }
 
 function joinParts(outputs: unknown[], as: PartKind): unknown {

@@ -14,6 +14,10 @@ export const limits = {
   chunkBytes: MB,
   outputBytes: 20 * MB,
   progressBytes: 64_000,
+  /** What may ride beside one chunk. */
+  metricsBytes: 64_000,
+  /** One line of a handler's log, its fields included. */
+  logBytes: 64_000,
   /** Levels of arrays and objects in an input or a body. */
   nestingLevels: 1000,
   executionTimeoutMs: { default: 10 * MINUTE, min: 5_000, max: 7 * DAY },

@@ -169,10 +169,16 @@ function parseText(bytes: Uint8Array): unknown {
     return JSON.parse(textOf(bytes, { start: 0, end: bytes.length }))
   } catch (cause) {
     // The engine's message quotes the text, which may be a secret: say only where.
-    const place = /position (\d+)/.exec(cause instanceof Error ? cause.message : '')
     throw new JsonTextError(
       'syntax',
-      place ? `it breaks off at byte ${place[1]} or so` : 'it is empty or ends too early',
+      whereItBreaks(cause instanceof Error ? cause.message : '', bytes.length),
     )
   }
+}
+
+function whereItBreaks(message: string, bytes: number): string {
+  if (bytes === 0) return 'it is empty'
+  const place = /position (\d+)/.exec(message)
+  if (place) return `it breaks off at character ${place[1]} or so`
+  return message.startsWith('Unexpected end') ? 'it ends too early' : 'it is no JSON document'
 }

@@ -3,44 +3,28 @@
 import { z } from 'zod'
 import { endpointIdSchema, jobErrorSchema, jobIdSchema, jobStatusSchema } from '../job/job.ts'
 import { limits } from '../job/limits.ts'
+import { queryInt } from './query.ts'
 
 export const endpointParamsSchema = z.object({ endpointId: endpointIdSchema })
 export const jobParamsSchema = endpointParamsSchema.extend({ id: jobIdSchema })
-
-/** A whole number from a query: digits only, so that '', '1e3' and ' 5' are refused rather than guessed at. */
-function queryInt({
-  min,
-  max,
-}: {
-  min: number
-  max: number
-}): z.ZodType<number | undefined, string | undefined> {
-  const error = `must be a whole number from ${min} to ${max}`
-  return z
-    .string({ error })
-    .regex(/^-?\d{1,16}$/, { error })
-    .transform(Number)
-    .pipe(z.int({ error }).min(min, { error }).max(max, { error }))
-    .optional()
-}
 
 const { waitMs, ttlMs, streamWaitMs } = limits
 
 export const runsyncQuerySchema = z.object({
   /** How long the request waits for the job's end, ms. */
-  wait: queryInt(waitMs),
+  wait: queryInt(waitMs).optional(),
 })
 
 export const statusQuerySchema = z.object({
   /** Sets the job's ttl, ms from its submission. */
-  ttl: queryInt(ttlMs),
+  ttl: queryInt(ttlMs).optional(),
 })
 
 export const streamQuerySchema = z.object({
   /** Chunks with a higher index only; moves no read position. */
-  after: queryInt({ min: 0, max: Number.MAX_SAFE_INTEGER }),
+  after: queryInt({ min: 0, max: Number.MAX_SAFE_INTEGER }).optional(),
   /** How long to hold an answer that would be empty, ms. */
-  wait: queryInt(streamWaitMs),
+  wait: queryInt(streamWaitMs).optional(),
 })
 
 export const submittedSchema = z.object({ id: jobIdSchema, status: jobStatusSchema })

@@ -134,6 +134,7 @@ export const jobFailures = {
   CRASHED: "The handler's process was ended by a signal (a segmentation fault, a kill).",
   OUT_OF_MEMORY: "The handler's process ran out of memory.",
   UNCAUGHT: 'An exception outside the handler call ended its process.',
+  SECRET_UNREADABLE: "The job's s3Config was sealed with another secret than the service has now.",
   WORKER_LOST: 'Every attempt ended with the worker unheard of for longer than its lease.',
 } as const
 

@@ -3,6 +3,7 @@
 import { z } from 'zod'
 import { endpointParamsSchema } from './endpoint-api.ts'
 import { workerIdSchema } from './exchange.ts'
+import { queryInt } from './query.ts'
 import { jobIdSchema } from '../job/job.ts'
 
 /** Such a worker glues "&name=value" to its URL, which lands in the last path segment when there is no "?". */
@@ -21,12 +22,7 @@ export const workerJobParamsSchema = endpointParamsSchema.extend({
 })
 
 export const batchQuerySchema = z.object({
-  batch_size: z
-    .string()
-    .regex(/^\d{1,5}$/, 'must be a whole number')
-    .transform(Number)
-    .pipe(z.int().min(1).max(1000))
-    .default(1),
+  batch_size: queryInt({ min: 1, max: 1000 }).default(1),
 })
 
 /** `job_id`: the comma-joined ids that the worker holds, left out when it holds none. */

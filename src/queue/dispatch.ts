@@ -1,7 +1,6 @@
 // What Longshore's own workers ask: the exchange, in which results, heartbeats, stops and leases travel together.
 
 import type { Clock } from '../lib/clock.ts'
-import { s3ConfigSchema } from '../job/job.ts'
 import type {
   Ack,
   Ended,
@@ -11,9 +10,8 @@ import type {
   LeaseRef,
   PayloadReader,
 } from '../protocol/exchange.ts'
-import type { End, Fence, FencedAnswer, LeasedJob, NewChunk, Store, StoreEvent } from '../store/store.ts'
-import type { LeaseLine } from './lease-line.ts'
-import type { SecretBox } from './secret-box.ts'
+import type { End, Fence, FencedAnswer, NewChunk, Store, StoreEvent } from '../store/store.ts'
+import type { LeaseLine, OpenedJob } from './lease-line.ts'
 import { NOTHING_TO_SAY, Session, type SessionAnswer } from './session.ts'
 import type { Workers } from './workers.ts'
 
@@ -21,7 +19,6 @@ export interface DispatchOptions {
   store: Store
   line: LeaseLine
   workers: Workers
-  secrets: SecretBox
   clock: Clock
   /** How long a lease lives without being listed; a request is held for half of it at most. */
   leaseMs: number
@@ -67,12 +64,21 @@ export class Dispatch {
     const givenBack = (request.failed ?? []).map((seq) => this.#giveBack(session, seq))
     const acks = this.#report(session, request, reports)
     const stale = this.#keepAlive(session, request, fresh)
-    const wants = isNewest && !this.#isClosing ? Math.max(0, request.want - session.inFlight) : 0
+    const wants =
+      isNewest && !this.#isClosing ? Math.max(0, request.want - session.inFlight - session.asking) : 0
     const needsAnswer =
       request.ended.length + request.chunks.length + request.progress.length > 0 || givenBack.length > 0
     const leases = wants > 0 && needsAnswer ? this.#lease(session, wants) : Promise.resolve([])
 
-    const answer: SessionAnswer = await this.#allOrNothing(session, acks, leases, Promise.all(givenBack))
+    session.asking += needsAnswer ? wants : 0
+    const answer = await this.#allOrNothing(
+      session,
+      acks,
+      leases,
+      Promise.all([...givenBack, stale]),
+    ).finally(() => {
+      session.asking -= needsAnswer ? wants : 0
+    })
     for (const ref of await stale) session.oweStop({ ...ref, reason: 'lease-lost' })
     answer.stops = session.takeStops()
     const hasSomething = needsAnswer || answer.acks.length + answer.stops.length > 0
@@ -175,7 +181,7 @@ export class Dispatch {
     return due.filter(({ lease }) => stale.has(lease))
   }
 
-  #lease(session: Session, count: number): Promise<LeasedJob[]> {
+  #lease(session: Session, count: number): Promise<OpenedJob[]> {
     const { line, leaseMs } = this.#options
     return line.leaseNow(session.endpoint, { worker: session.worker, count, leaseMs })
   }
@@ -184,7 +190,7 @@ export class Dispatch {
   async #allOrNothing(
     session: Session,
     acks: Promise<Ack[]>,
-    leases: Promise<LeasedJob[]>,
+    leases: Promise<OpenedJob[]>,
     rest: Promise<unknown>,
   ): Promise<SessionAnswer> {
     const [written, leased, others] = await Promise.allSettled([acks, leases, rest])
@@ -195,7 +201,7 @@ export class Dispatch {
     throw [written, leased, others].find((result) => result.status === 'rejected')?.reason
   }
 
-  #putBack(session: Session, leases: readonly LeasedJob[]): void {
+  #putBack(session: Session, leases: readonly OpenedJob[]): void {
     const { store, clock, onError } = this.#options
     for (const lease of leases) store.jobs.release(fenceOf(session, lease), clock.now()).catch(onError)
   }
@@ -227,7 +233,7 @@ export class Dispatch {
   }
 
   /** Gives leases to the request they were asked for; when that was answered meanwhile they go back. */
-  #hand(session: Session, seq: number, leases: LeasedJob[], gone: AbortSignal): void {
+  #hand(session: Session, seq: number, leases: OpenedJob[], gone: AbortSignal): void {
     if (session.held?.seq === seq && !gone.aborted) return session.answerHeld({ acks: [], stops: [], leases })
     this.#putBack(session, leases)
   }
@@ -239,26 +245,12 @@ export class Dispatch {
         leaseMs: this.#options.leaseMs,
         acks,
         stops,
-        leases: leases.map((lease) => this.#leaseHead(lease)),
+        leases: leases.map(leaseHead),
         drain: false,
       },
       payloads: leases.map((lease) => lease.input),
       undelivered: () => this.#giveBack(session, seq),
     }
-  }
-
-  #leaseHead({
-    id,
-    lease,
-    attempt,
-    executionTimeoutMs,
-    policy,
-    sealedS3Config,
-    input,
-  }: LeasedJob): LeaseHead {
-    const s3Config = sealedS3Config && s3ConfigSchema.parse(this.#options.secrets.open(sealedS3Config))
-    const head = { id, lease, attempt, executionTimeoutMs, policy, bytes: input.byteLength }
-    return s3Config ? { ...head, s3Config } : head
   }
 
   #onStoreEvent(event: StoreEvent): void {
@@ -311,6 +303,19 @@ function endOf(ended: Exclude<Ended, { outcome: 'released' }>, output: Uint8Arra
     default:
       return ended satisfies never
   }
+}
+
+function leaseHead({
+  id,
+  lease,
+  attempt,
+  executionTimeoutMs,
+  policy,
+  s3Config,
+  input,
+}: OpenedJob): LeaseHead {
+  const head = { id, lease, attempt, executionTimeoutMs, policy, bytes: input.byteLength }
+  return s3Config ? { ...head, s3Config } : head
 }
 
 function keyOf({ endpoint, worker }: { endpoint: string; worker: string }): string {

@@ -4,7 +4,7 @@ import { z } from 'zod'
 import type { JobError } from '../job/job.ts'
 import { limits } from '../job/limits.ts'
 import { JsonTextError, parseKeepingRaw, RawJson } from '../lib/raw-json.ts'
-import type { JobFailureCode } from '../protocol/errors.ts'
+import { Refusal, type JobFailureCode } from '../protocol/errors.ts'
 import type { End } from '../store/store.ts'
 
 export type ForeignResult = { kind: 'progress'; progress: Uint8Array } | { kind: 'end'; end: End }
@@ -18,7 +18,11 @@ export function readForeignResult(body: Uint8Array): ForeignResult {
   if ('code' in document) return { kind: 'end', end: { event: 'fail', error: document } }
   const { output, error, status } = document.members
   const outputBytes = output instanceof RawJson ? output.bytes : undefined
-  if (status === 'IN_PROGRESS') return { kind: 'progress', progress: outputBytes ?? Buffer.from('null') }
+  if (status === 'IN_PROGRESS') {
+    const progress = outputBytes ?? Buffer.from('null')
+    if (progress.byteLength <= limits.progressBytes) return { kind: 'progress', progress }
+    throw new Refusal('BODY_TOO_LARGE', { limit: limits.progressBytes, operation: 'a progress report' })
+  }
   if (outputBytes && outputBytes.byteLength > limits.outputBytes) {
     const message = `The output is ${outputBytes.byteLength} bytes of JSON, more than the ${limits.outputBytes} that are kept. Upload it and return its address.`
     return { kind: 'end', end: { event: 'fail', error: failure('OUTPUT_TOO_LARGE', 'OutputError', message) } }
@@ -34,11 +38,13 @@ export function readForeignChunk(body: Uint8Array): ForeignChunk {
   const document = readObject(body, ['output', 'metrics'])
   if ('code' in document) return { kind: 'unreadable', error: document }
   const { output, metrics } = document.members
-  return {
-    kind: 'chunk',
-    output: output instanceof RawJson ? output.toString() : 'null',
-    ...(metrics instanceof RawJson && metrics.isObject && { metrics: metrics.toString() }),
+  const text = output instanceof RawJson ? output.toString() : 'null'
+  if (!(metrics instanceof RawJson && metrics.isObject)) return { kind: 'chunk', output: text }
+  if (metrics.bytes.byteLength > limits.metricsBytes) {
+    const message = `The metrics of a chunk are ${metrics.bytes.byteLength} bytes of JSON, more than ${limits.metricsBytes}. Put them into the output.`
+    return { kind: 'unreadable', error: failure('OUTPUT_TOO_LARGE', 'OutputError', message) }
   }
+  return { kind: 'chunk', output: text, metrics: metrics.toString() }
 }
 
 const hostedErrorSchema = z.object({

@@ -3,9 +3,9 @@
 import { splitJson } from '../job/chunk.ts'
 import { Latch } from '../lib/latch.ts'
 import type { Clock } from '../lib/clock.ts'
-import type { Fence, LeasedJob, NewChunk, Store, StoreEvent } from '../store/store.ts'
+import type { Fence, NewChunk, Store, StoreEvent } from '../store/store.ts'
 import { readForeignChunk, readForeignResult } from './foreign-result.ts'
-import type { LeaseLine } from './lease-line.ts'
+import type { LeaseLine, OpenedJob } from './lease-line.ts'
 import type { Workers } from './workers.ts'
 
 export interface ForeignOptions {
@@ -19,8 +19,8 @@ export interface ForeignOptions {
 
 /** Three of their ping intervals: the first ping that lists a job may come a whole interval after its lease. */
 const LEASE_MS = 30_000
-/** Their client gives up at 90 s, and asks again at once after an empty answer. */
-const HOLD_MS = 30_000
+/** Their client gives up at 90 s and asks again at once after an empty answer: often enough to be known alive. */
+const HOLD_MS = 25_000
 
 const FORGET_MS = 600_000
 
@@ -43,14 +43,14 @@ export class ForeignWorkers {
   }
 
   /** Up to `count` jobs; held while there are none. Empty when the hold ends or the worker has gone. */
-  async take(endpoint: string, worker: string, count: number, gone: AbortSignal): Promise<LeasedJob[]> {
+  async take(endpoint: string, worker: string, count: number, gone: AbortSignal): Promise<OpenedJob[]> {
     const { line, clock, stopping } = this.#options
     const known = this.#heard(endpoint, worker)
     const latch = new Latch()
-    let leases: LeasedJob[] = []
+    let leases: OpenedJob[] = []
     let isOver = false
     const leave = line.join(endpoint, {
-      ask: { worker, count, leaseMs: LEASE_MS, startsAtLease: { graceMs: LEASE_MS } },
+      ask: { worker, count, leaseMs: LEASE_MS, startsAtLease: { graceMs: 0 } },
       take: (given) => {
         if (isOver || gone.aborted) return this.giveBack(endpoint, worker, given)
         leases = given
@@ -67,7 +67,7 @@ export class ForeignWorkers {
   }
 
   /** For jobs whose answer could not be written. */
-  giveBack(endpoint: string, worker: string, leases: readonly LeasedJob[]): void {
+  giveBack(endpoint: string, worker: string, leases: readonly OpenedJob[]): void {
     const { store, clock, onError } = this.#options
     for (const { id, lease } of leases) {
       this.#workers.get(`${endpoint}/${worker}`)?.holds.delete(id)
@@ -157,7 +157,7 @@ export class ForeignWorkers {
       if (now - heardAt < FORGET_MS) break
       this.#workers.delete(silent)
     }
-    this.#options.workers.heard(endpoint, worker, { holds: known.holds.size, aliveMs: HOLD_MS + LEASE_MS })
+    this.#options.workers.heard(endpoint, worker, { holds: known.holds.size, aliveMs: LEASE_MS })
     return known
   }
 

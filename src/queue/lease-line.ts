@@ -1,12 +1,17 @@
 // The line of those who wait for work: each endpoint's idle workers, served in the order in which they came.
 
 import type { Clock } from '../lib/clock.ts'
+import { s3ConfigSchema, type JobError, type S3Config } from '../job/job.ts'
 import type { LeaseAsk, LeasedJob, Store } from '../store/store.ts'
+import type { SecretBox } from './secret-box.ts'
+
+/** A leased job as its worker gets it, its s3Config opened. */
+export type OpenedJob = Omit<LeasedJob, 'sealedS3Config'> & { s3Config?: S3Config }
 
 export interface Waiter {
   readonly ask: Omit<LeaseAsk, 'endpoint' | 'now'>
   /** Takes what was leased for it, exactly once, and is out of the line. */
-  take(leases: LeasedJob[]): void
+  take(leases: OpenedJob[]): void
 }
 
 interface Entry {
@@ -24,13 +29,20 @@ interface Line {
 export class LeaseLine {
   readonly #store: Store
   readonly #clock: Clock
+  readonly #secrets: SecretBox
   readonly #onError: (cause: unknown) => void
   readonly #lines = new Map<string, Line>()
   readonly #stop: () => void
 
-  constructor(options: { store: Store; clock: Clock; onError: (cause: unknown) => void }) {
+  constructor(options: {
+    store: Store
+    clock: Clock
+    secrets: SecretBox
+    onError: (cause: unknown) => void
+  }) {
     this.#store = options.store
     this.#clock = options.clock
+    this.#secrets = options.secrets
     this.#onError = options.onError
     this.#stop = this.#store.watch((event) => {
       if (event.kind === 'queued' && this.#lines.has(event.endpoint)) this.#serve(event.endpoint)
@@ -51,12 +63,37 @@ export class LeaseLine {
   }
 
   /** Leases at once, past the line: for a worker that is speaking anyway. */
-  leaseNow(endpoint: string, ask: Waiter['ask']): Promise<LeasedJob[]> {
-    return this.#store.jobs.lease({ ...ask, endpoint, now: this.#clock.now() })
+  async leaseNow(endpoint: string, ask: Waiter['ask']): Promise<OpenedJob[]> {
+    for (;;) {
+      const leased = await this.#store.jobs.lease({ ...ask, endpoint, now: this.#clock.now() })
+      const opened = leased.flatMap((job) => this.#open(endpoint, job))
+      // Jobs that cannot be opened have failed; those behind them must not wait for that.
+      if (opened.length > 0 || leased.length === 0) return opened
+    }
   }
 
   close(): void {
     this.#stop()
+  }
+
+  /** A job whose s3Config was sealed with another secret fails: no worker could run it as it was meant. */
+  #open(endpoint: string, { sealedS3Config, ...job }: LeasedJob): OpenedJob[] {
+    if (!sealedS3Config) return [job]
+    try {
+      return [{ ...job, s3Config: s3ConfigSchema.parse(this.#secrets.open(sealedS3Config)) }]
+    } catch {
+      const error: JobError = {
+        type: 'SecretError',
+        message:
+          "The job's s3Config was sealed with another secret than the service has now. Start the service with the LONGSHORE_SECRET_KEY or the .key file of that time, or submit the job anew.",
+        code: 'SECRET_UNREADABLE',
+      }
+      const fence = { endpoint, id: job.id, lease: job.lease }
+      this.#store.jobs
+        .settle(fence, { event: 'fail', error }, { executionMs: 0, now: this.#clock.now() })
+        .catch(this.#onError)
+      return []
+    }
   }
 
   #serve(endpoint: string): void {
@@ -79,7 +116,7 @@ export class LeaseLine {
       line.hasNews = false
       for (const entry of line.entries) {
         line.entries.delete(entry)
-        let leases: LeasedJob[] = []
+        let leases: OpenedJob[] = []
         try {
           leases = await this.leaseNow(endpoint, entry.waiter.ask)
         } finally {

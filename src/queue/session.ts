@@ -1,13 +1,13 @@
 // One Longshore worker as this server sees it: the request it holds, the leases on their way to it, the stops it is owed.
 
 import type { Ack, ExchangeRequest, LeaseRef, Stop } from '../protocol/exchange.ts'
-import type { LeasedJob } from '../store/store.ts'
+import type { OpenedJob } from './lease-line.ts'
 
 /** What an answer says; leases still have their inputs beside them. */
 export interface SessionAnswer {
   acks: Ack[]
   stops: Stop[]
-  leases: LeasedJob[]
+  leases: OpenedJob[]
 }
 
 export interface HeldRequest {
@@ -30,6 +30,8 @@ export class Session {
   lastSeq = -1
   held: HeldRequest | undefined
   extendAt = 0
+  /** Jobs that requests being answered just now have asked for. */
+  asking = 0
   aliveUntil = 0
   readonly #stops = new Map<string, Stop>()
   readonly #answered = new Map<number, Given>()

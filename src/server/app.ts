@@ -47,9 +47,9 @@ export function buildApp(options: AppOptions): App {
   const secrets = new SecretBox(options.secret)
   const workers = new Workers(clock)
   const watch = new JobWatch(store)
-  const line = new LeaseLine({ store, clock, onError })
+  const line = new LeaseLine({ store, clock, secrets, onError })
   const queue = new Queue({ store, watch, secrets, clock, stopping: stopping.signal })
-  const dispatch = new Dispatch({ store, line, workers, secrets, clock, leaseMs, onError })
+  const dispatch = new Dispatch({ store, line, workers, clock, leaseMs, onError })
   const foreign = new ForeignWorkers({ store, line, workers, clock, stopping: stopping.signal, onError })
 
   const http = Fastify({
@@ -57,6 +57,8 @@ export function buildApp(options: AppOptions): App {
     // A line per request would be most of the work at a few thousand requests a second.
     logController: new LogController({ disableRequestLogging: true }),
     routerOptions: { maxParamLength: 512 },
+    // A HEAD that ran its GET would take a job or move a read position for nobody.
+    exposeHeadRoutes: false,
     // Longer than any hold, so that a connection is not cut while its answer is being waited for.
     requestTimeout: 0,
     keepAliveTimeout: 75_000,
@@ -79,8 +81,8 @@ export function buildApp(options: AppOptions): App {
       await scope.register(jobRoutes, { queue })
       await scope.register(queueRoutes, { queue, workers })
       await scope.register(exchangeRoutes, { queue, dispatch })
-      await scope.register(foreignTakeRoutes, { queue, foreign, secrets })
-      await scope.register(foreignReportRoutes, { queue, foreign, secrets })
+      await scope.register(foreignTakeRoutes, { queue, foreign })
+      await scope.register(foreignReportRoutes, { queue, foreign })
     },
     { prefix: '/v2/:endpointId' },
   )

@@ -19,6 +19,12 @@ import { NotJsonError, toJson } from './serialise.ts'
 
 export type Send = (head: FromChild, payload?: Uint8Array) => void
 
+export interface Outgoing {
+  send: Send
+  /** Writes what was sent now rather than at the end of the turn. */
+  readonly flush: () => void
+}
+
 type RunMessage = Extract<ToChild, { type: 'run' }>
 
 /** A failure with a code of its own, as opposed to whatever a handler may throw. */
@@ -32,20 +38,24 @@ class RunFailure extends Error {
   }
 }
 
+const TURN_MS = 10
+
 export class ChildRun {
   readonly #definition: HandlerDefinition
   readonly #message: RunMessage
   readonly #send: Send
+  readonly #flush: () => void
   readonly #abort = new AbortController()
   #unsent = 0
   #onStored: (() => void) | undefined
   #hasScratch = false
   #startedAt = 0
 
-  constructor(definition: HandlerDefinition, message: RunMessage, send: Send) {
+  constructor(definition: HandlerDefinition, message: RunMessage, { send, flush }: Outgoing) {
     this.#definition = definition
     this.#message = message
     this.#send = send
+    this.#flush = flush
   }
 
   abort(reason: string): void {
@@ -85,7 +95,7 @@ export class ChildRun {
     const output = isGenerator(returned) ? await this.#drain(returned, aggregateStream) : returned
     if (output instanceof Uint8Array) {
       throw new NotJsonError(
-        'The output is bytes. Yield them to stream them, or upload them with context.s3 and return the URL.',
+        'The output is bytes. Yield them to stream them, or upload them and return the URL.',
       )
     }
     const bytes = Buffer.from(toJson(output, 'output'))
@@ -118,12 +128,20 @@ export class ChildRun {
   /** Streams every value; what it gives is the output: all values, or what the generator returns. */
   async #drain(generator: Generator | AsyncGenerator, aggregate: boolean): Promise<unknown> {
     const values: unknown[] = []
-    for (;;) {
+    let turnedAt = performance.now()
+    for (let at = 1; ; at += 1) {
       const { done, value } = await generator.next()
       if (done) return aggregate ? values : value
       const { output, metrics } = isYieldedChunk(value) ? value : { output: value, metrics: undefined }
       if (aggregate) values.push(output)
-      this.#sendChunk(output, metrics, values.length)
+      this.#sendChunk(output, metrics, at)
+      // A generator may compute for long between two values: what it gave must not wait for that,
+      this.#flush()
+      // and one that never waits for anything must still hear of an abort.
+      if (performance.now() - turnedAt > TURN_MS) {
+        await new Promise((resolve) => setImmediate(resolve))
+        turnedAt = performance.now()
+      }
       if (this.#unsent > limits.unsentChunkBytes) await this.#untilStored()
       if (this.#abort.signal.aborted) {
         await generator.return(undefined)
@@ -135,6 +153,11 @@ export class ChildRun {
   #sendChunk(output: unknown, metrics: Record<string, unknown> | undefined, at: number): void {
     const metricsText = metrics && Object.keys(metrics).length > 0 ? toJson(metrics, 'metrics') : undefined
     const metricsBytes = Buffer.byteLength(metricsText ?? '')
+    if (metricsBytes > limits.metricsBytes) {
+      throw new NotJsonError(
+        `The metrics of chunk ${at} are ${metricsBytes} bytes of JSON, more than ${limits.metricsBytes}. Put them into the output.`,
+      )
+    }
     const pieces: Piece[] =
       output instanceof Uint8Array
         ? splitBytes(output, metricsBytes)
@@ -203,35 +226,49 @@ function isGenerator(value: unknown): value is Generator | AsyncGenerator {
 
 function jobLog(run: number, send: Send): JobLog {
   const at = (level: 'debug' | 'info' | 'warn' | 'error'): LogMethod => {
-    return (first: string | Record<string, unknown>, message: string = ''): void => {
-      if (typeof first === 'string') send({ type: 'log', run, level, fields: {}, message: first })
-      else send({ type: 'log', run, level, fields: first, message })
+    return (first: unknown, second: unknown = ''): void => {
+      const isFields = typeof first === 'object' && first !== null && !Array.isArray(first)
+      const message = textOf(isFields ? second : first).slice(0, limits.logBytes)
+      send({ type: 'log', run, level, fields: isFields ? loggable(first) : {}, message })
     }
   }
   return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
 }
 
-/** Whatever a handler threw, in the one shape of a failed job. */
-export function describeThrown(thrown: unknown): JobError {
-  const cut = (text: string): string =>
-    text.length > limits.errorTextChars ? `${text.slice(0, limits.errorTextChars)}…` : text
-  if (!(thrown instanceof Error)) {
-    return {
-      type: typeof thrown,
-      message: cut(typeof thrown === 'string' ? thrown : inspectBriefly(thrown)),
-      code: 'HANDLER_ERROR',
-    }
+/** A log line must never fail a job: what JSON cannot say, or too much of it, is told in a word. */
+function loggable(fields: object): Record<string, unknown> {
+  if (fields instanceof Error) return { err: describeThrown(fields) }
+  try {
+    const text = JSON.stringify(fields)
+    if (text.length <= limits.logBytes) return JSON.parse(text) as Record<string, unknown>
+    return { cut: `fields of ${text.length} characters, more than ${limits.logBytes}` }
+  } catch (cause) {
+    return { cut: `fields that are not JSON: ${cause instanceof Error ? cause.message : String(cause)}` }
   }
-  const code = thrown instanceof RunFailure || thrown instanceof NotJsonError ? thrown.code : 'HANDLER_ERROR'
-  const error: JobError = { type: thrown.name, message: cut(thrown.message), code }
-  return thrown.stack && code === 'HANDLER_ERROR' ? { ...error, stack: cut(thrown.stack) } : error
 }
 
-function inspectBriefly(thrown: unknown): string {
+/** Whatever a handler threw, in the one shape of a failed job. */
+export function describeThrown(thrown: unknown): JobError {
+  if (!(thrown instanceof Error)) {
+    return { type: typeof thrown, message: cut(textOf(thrown)), code: 'HANDLER_ERROR' }
+  }
+  // An author may put anything into an error's fields.
+  const { name, message, stack } = thrown as { name: unknown; message: unknown; stack: unknown }
+  const code = thrown instanceof RunFailure || thrown instanceof NotJsonError ? thrown.code : 'HANDLER_ERROR'
+  const error: JobError = { type: cut(textOf(name) || 'Error'), message: cut(textOf(message)), code }
+  return typeof stack === 'string' && code === 'HANDLER_ERROR' ? { ...error, stack: cut(stack) } : error
+}
+
+function cut(text: string): string {
+  return text.length > limits.errorTextChars ? `${text.slice(0, limits.errorTextChars)}…` : text
+}
+
+function textOf(value: unknown): string {
+  if (typeof value === 'string') return value
   try {
-    return JSON.stringify(thrown) ?? String(thrown)
+    return JSON.stringify(value) ?? String(value)
   } catch {
-    // A thrown cycle or BigInt still has a name.
-    return Object.prototype.toString.call(thrown)
+    // A cycle or a BigInt still has a name.
+    return Object.prototype.toString.call(value)
   }
 }

@@ -6,7 +6,8 @@ import { Socket } from 'node:net'
 import { encodeFrame, FrameDecoder } from '../lib/frames.ts'
 import { ChildRun, describeThrown } from './child-run.ts'
 import type { HandlerDefinition } from './define-handler.ts'
-import { findHandlerFile, HandlerLoadError, loadHandler } from './handler.ts'
+import { findHandlerFile, loadHandler } from './handler.ts'
+import { HandlerLoadError } from './load-failure.ts'
 import type { FromChild, ToChild } from './messages.ts'
 
 /** The socket to the supervisor, inherited at this descriptor. */
@@ -74,7 +75,7 @@ async function prepare(path: string): Promise<HandlerDefinition> {
 function obey(definition: HandlerDefinition, message: ToChild, payload: Uint8Array): void {
   switch (message.type) {
     case 'run': {
-      const run = new ChildRun(definition, message, send)
+      const run = new ChildRun(definition, message, { send, flush })
       runs.set(message.run, run)
       current.run(message.run, () => void run.execute(payload).finally(() => runs.delete(message.run)))
       return

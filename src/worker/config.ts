@@ -3,32 +3,40 @@
 import { z } from 'zod'
 import { workerIdSchema } from '../protocol/exchange.ts'
 
-const ms = z.coerce
-  .number('must be a number of ms')
-  .int('must be a whole number of ms')
-  .min(0, 'must not be negative')
+function wholeNumber(error: string, bounds: { min: number; max: number }): z.ZodType<number> {
+  return z.coerce.number({ error }).int({ error }).min(bounds.min, { error }).max(bounds.max, { error })
+}
+
+const A_WEEK_MS = 604_800_000
+const ms = wholeNumber(`must be a whole number of ms from 0 to ${A_WEEK_MS}`, { min: 0, max: A_WEEK_MS })
 
 export const workerConfigSchema = z.strictObject({
   LONGSHORE_ENDPOINT_URL: z
-    .url({
-      protocol: /^https?$/,
-      error: 'must be the http or https URL of an endpoint, as in http://127.0.0.1:8000/v2/default',
-    })
-    .refine((url) => /\/v2\/[^/]+\/?$/.test(new URL(url).pathname), 'must end with /v2/{endpointId}'),
+    .string('must be set to the URL of an endpoint, as in http://127.0.0.1:8000/v2/default')
+    .refine(
+      isEndpointUrl,
+      'must be an http or https URL that ends with /v2/{endpointId}, as in http://127.0.0.1:8000/v2/default',
+    ),
   LONGSHORE_WORKER_TOKEN: z
     .string('must be set to a worker token or an API key of the queue')
     .min(1, 'must not be empty'),
-  LONGSHORE_WORKER_ID: workerIdSchema.optional(),
-  concurrency: z.coerce
-    .number()
-    .int('must be a whole number')
-    .min(1, 'must be from 1 to 1000')
-    .max(1000, 'must be from 1 to 1000')
-    .default(1),
+  LONGSHORE_WORKER_ID: z
+    .string()
+    .refine(
+      (id) => workerIdSchema.safeParse(id).success,
+      'must be from 1 to 128 letters, digits, ".", "_", ":" and "-"',
+    )
+    .optional(),
+  concurrency: wholeNumber('must be a whole number from 1 to 1000', { min: 1, max: 1000 }).default(1),
   drainMs: ms.default(30_000),
   killGraceMs: ms.default(5_000),
 })
 export type WorkerConfig = z.output<typeof workerConfigSchema>
+
+function isEndpointUrl(text: string): boolean {
+  const url = URL.parse(text)
+  return url !== null && /^https?:$/.test(url.protocol) && /\/v2\/[^/]+\/?$/.test(url.pathname)
+}
 
 export class ConfigError extends Error {}
 
@@ -38,8 +46,10 @@ export function loadWorkerConfig(env: NodeJS.ProcessEnv, flags: Record<string, u
   const given = { LONGSHORE_ENDPOINT_URL, LONGSHORE_WORKER_TOKEN, LONGSHORE_WORKER_ID, ...flags }
   const result = workerConfigSchema.safeParse(given)
   if (result.success) return result.data
-  const problems = result.error.issues.map(
-    ({ path, message }) => `${shown(path.map(String).join('.'))} ${message}.`,
+  const problems = result.error.issues.flatMap((issue) =>
+    issue.code === 'unrecognized_keys'
+      ? issue.keys.map((key) => `${shown(key)} is no setting of a worker.`)
+      : [`${shown(issue.path.map(String).join('.'))} ${issue.message}.`],
   )
   throw new ConfigError(problems.join('\n'))
 }

@@ -26,6 +26,8 @@ export interface ExchangeLoopOptions {
 }
 
 const POLL_SOON_MS = 10
+/** While the queue works on one report the next one gathers; so many jobs in it are worth a second one at a time. */
+const WORTH_A_SECOND = 16
 /** The queue holds a request for half a lease; later than this the connection is taken for dead. */
 const HOLD_MARGIN_MS = 5_000
 const UNKNOWN_LEASE_MS = 10_000
@@ -79,10 +81,12 @@ export class ExchangeLoop {
     if (this.#isClosed || this.#retry) return
     const { outbox } = this.#options
     // A report is answered at once; what happens until then goes with the next one.
-    if ([...this.#sent].some(({ isReport }) => isReport)) return
+    const reports = [...this.#sent].filter(({ isReport }) => isReport).length
+    if (reports > (outbox.pending >= WORTH_A_SECOND ? 1 : 0)) return
     const want = this.#options.want()
     const polled = this.#newestPoll()
-    if (outbox.isUrgent) return this.#dispatch(want, true)
+    if (outbox.pending > 0) return this.#dispatch(want, true)
+    if (reports > 0) return
     if (want > 0 ? !polled || want > polled.want : (polled?.want ?? 0) > 0) return this.#dispatch(want, false)
     if (!polled || outbox.hasStarts) this.#pollSoon()
   }
@@ -95,7 +99,7 @@ export class ExchangeLoop {
   #pollSoon(): void {
     this.#pollTimer ??= this.#options.clock.after(POLL_SOON_MS, () => {
       this.#pollTimer = undefined
-      if (this.#isClosed || this.#retry || this.#options.outbox.isUrgent) return
+      if (this.#isClosed || this.#retry || this.#options.outbox.pending > 0) return
       if (this.#options.outbox.hasStarts || !this.#newestPoll()) this.#dispatch(this.#options.want(), false)
     })
   }
@@ -124,6 +128,7 @@ export class ExchangeLoop {
       )
       this.#sent.delete(sent)
       this.#take(received)
+      this.#options.outbox.answered(composed)
     } catch (cause) {
       this.#sent.delete(sent)
       if (this.#isClosed) return

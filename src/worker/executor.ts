@@ -75,6 +75,9 @@ const LEAVE_MS = 1_000
 export class Executor {
   readonly #options: ExecutorOptions
   readonly #runs = new Map<number, ActiveRun>()
+  readonly #scratchRoot = join(tmpdir(), `longshore-${process.pid}`)
+  /** Processes of which it is known which job ended them. */
+  readonly #culprits = new WeakSet<HandlerProcess>()
   #process: HandlerProcess | undefined
   #starting: Promise<HandlerProcess> | undefined
   #runNumber = 0
@@ -127,7 +130,7 @@ export class Executor {
       id,
       attempt,
       policy,
-      scratchDir: scratchDirOf(number),
+      scratchDir: this.#scratchDirOf(number),
     }
     process.send(s3Config ? { ...message, s3Config } : message, input)
     return {
@@ -222,6 +225,7 @@ export class Executor {
       case 'completed':
         return this.#end(run, { kind: 'completed', output: payload, executionMs: message.executionMs })
       case 'failed':
+        if (message.error.code === 'UNCAUGHT' || message.error.code === 'EXITED') this.#dying(run)
         return this.#end(run, { kind: 'failed', error: message.error, executionMs: message.executionMs })
       default:
         message satisfies never
@@ -248,6 +252,18 @@ export class Executor {
     return { kind: 'timedOut', error: { type: 'TimeoutError', message, code: 'TIMED_OUT' }, executionMs: 0 }
   }
 
+  /** This job's code is ending its process: the next job must not begin there. */
+  #dying(run: ActiveRun): void {
+    const { process } = run
+    this.#culprits.add(process)
+    void removeScratch(this.#scratchDirOf(run.number))
+    const insist = this.#options.clock.after(LEAVE_MS, () => void process.kill())
+    void process.died.then(() => insist.clear())
+    if (this.#process !== process) return
+    this.#process = undefined
+    void this.#respawn()
+  }
+
   #onDeath(process: HandlerProcess, death: Death): void {
     if (this.#process === process) {
       this.#process = undefined
@@ -258,13 +274,18 @@ export class Executor {
       this.#options.events.emit('died', { ...death, ids: lost.map((run) => run.assignment.id) })
     }
     for (const run of lost) {
-      void removeScratch(scratchDirOf(run.number))
-      // A job whose neighbour was ended goes back; one that the process took with it has failed.
-      const outcome: Outcome = death.wasKilled
+      void removeScratch(this.#scratchDirOf(run.number))
+      // A job goes back when its neighbour was ended or brought the process down; else the death is its own.
+      const isNeighbours = death.wasKilled || this.#culprits.has(process)
+      const outcome: Outcome = isNeighbours
         ? { kind: 'stopped', reason: 'shutdown', executionMs: 0 }
         : { kind: 'failed', error: describeDeath(death, lost.length), executionMs: 0 }
       this.#end(run, outcome)
     }
+  }
+
+  #scratchDirOf(run: number): string {
+    return `${this.#scratchRoot}-${run}`
   }
 
   #idsOf(process: HandlerProcess): string[] {
@@ -272,16 +293,14 @@ export class Executor {
   }
 }
 
-function scratchDirOf(run: number): string {
-  return join(tmpdir(), `longshore-${process.pid}-${run}`)
-}
-
-function describeDeath({ exitCode, signal, lastLines }: Death, jobs: number): JobError {
+function describeDeath({ exitCode, signal, lastLines, garbled }: Death, jobs: number): JobError {
   const shared = jobs > 1 ? ` ${jobs} jobs shared it, and which of them it was cannot be told.` : ''
   const said = lastLines.length > 0 ? ` Its last lines: ${lastLines.slice(-5).join(' | ')}` : ''
   const isOutOfMemory = lastLines.some((line) => line.includes('heap out of memory'))
   const code: JobFailureCode = isOutOfMemory ? 'OUT_OF_MEMORY' : signal ? 'CRASHED' : 'EXITED'
-  const how = signal ? `was ended by ${signal}` : `exited with code ${exitCode}`
+  const ended = signal ? `was ended by ${signal}` : `exited with code ${exitCode}`
+  const how =
+    garbled === undefined ? ended : `wrote to the worker's own pipe (descriptor 3) and was ended: ${garbled}`
   return {
     type: 'ProcessError',
     message: `The handler's process ${how} while the job ran.${shared}${said}`,

@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { rm } from 'node:fs/promises'
 import type { Duplex } from 'node:stream'
 import { fileURLToPath } from 'node:url'
-import type { Clock } from '../lib/clock.ts'
+import { pause, type Clock } from '../lib/clock.ts'
 import { encodeFrame, FrameDecoder } from '../lib/frames.ts'
 import { limits } from '../job/limits.ts'
 import { fromChildSchema, type FromChild, type ToChild } from './messages.ts'
@@ -30,8 +30,10 @@ export interface HandlerProcessOptions {
 export interface Death {
   exitCode: number | null
   signal: NodeJS.Signals | null
-  /** Whether somebody here ended it. */
+  /** Whether it was ended on purpose, for the sake of one of its jobs. */
   wasKilled: boolean
+  /** What it sent that could not be read, when that is why it was ended. */
+  garbled?: string
   lastLines: string[]
 }
 
@@ -47,6 +49,8 @@ export class UnreadyError extends Error {
 const LIMITS = { headBytes: 1_048_576, payloadBytes: limits.outputBytes + limits.chunkBytes }
 /** Between SIGTERM and SIGKILL. */
 const LAST_CHANCE_MS = 100
+/** How long to read on after the exit. */
+const LAST_BYTES_MS = 40
 const KEPT_LINES = 20
 
 export class HandlerProcess {
@@ -60,6 +64,7 @@ export class HandlerProcess {
   readonly #lastLines: string[] = []
   #outgoing: Uint8Array[] = []
   #wasKilled = false
+  #garbled: string | undefined
 
   constructor(options: HandlerProcessOptions) {
     this.#options = options
@@ -134,18 +139,21 @@ export class HandlerProcess {
             readiness.reject(new UnreadyError(message.code, message.message))
           else this.#options.listener.onMessage(message, payload)
         }
-      } catch {
+      } catch (cause) {
         // Whatever the author's code wrote there, the stream cannot be trusted any more.
-        void this.kill()
+        this.#garbled ??= cause instanceof Error ? cause.message : String(cause)
+        this.#signalGroup('SIGKILL')
       }
     })
   }
 
   async #watchDeath(reject: (reason: Error) => void): Promise<Death> {
     const spawnFailed = once(this.#child, 'error').then(([error]) => error as Error)
-    // 'close' comes after the last byte of every pipe was read, so no message is lost by a quick exit.
-    const closed = once(this.#child, 'close') as Promise<[number | null, NodeJS.Signals | null]>
-    const end = await Promise.race([closed, spawnFailed])
+    const exited = once(this.#child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>
+    const closed = once(this.#child, 'close')
+    const end = await Promise.race([exited, spawnFailed])
+    // Its last bytes may still be in the pipes; a program it left behind may keep them open for ever.
+    if (!(end instanceof Error)) await Promise.race([closed, pause(this.#options.clock, LAST_BYTES_MS)])
     const [exitCode, signal] = end instanceof Error ? [null, null] : end
     this.#signalGroup('SIGKILL')
     const why = end instanceof Error ? end.message : signal ? `signal ${signal}` : `exit code ${exitCode}`
@@ -156,7 +164,8 @@ export class HandlerProcess {
         `The handler's process ended before it was ready (${why}). Run the handler file alone to see why.${said}`,
       ),
     )
-    return { exitCode, signal, wasKilled: this.#wasKilled, lastLines: [...this.#lastLines] }
+    const garbled = this.#garbled === undefined ? {} : { garbled: this.#garbled }
+    return { exitCode, signal, wasKilled: this.#wasKilled, lastLines: [...this.#lastLines], ...garbled }
   }
 
   #readLines(name: 'stdout' | 'stderr'): void {

@@ -13,7 +13,7 @@ export class LeaseAhead {
 
   constructor({ concurrency }: { concurrency: number }) {
     // A request and its answer take about as long as a few short jobs; wide workers batch by themselves.
-    this.#most = Math.max(4, Math.ceil(concurrency / 2))
+    this.#most = Math.max(4, concurrency)
   }
 
   /** How long a job may wait here for a slot before it is handed back, ms. */

@@ -10,7 +10,10 @@ export interface OutboxEntry {
   lastOrdinal: number
   progress?: Uint8Array
   startedAt?: number
-  isStartTold: boolean
+  /** A request that tells of it is under way: nothing is told twice unless that fails. */
+  isBeingTold: boolean
+  /** And it tells the end. */
+  isEndTold: boolean
   end?: { ended: Ended; output?: Uint8Array }
   /** Tells the handler's process that chunks are stored. */
   onStored: (bytes: number) => void
@@ -21,7 +24,9 @@ export type Reports = Pick<ExchangeRequest, 'held' | 'started' | 'chunks' | 'pro
 export interface Composed {
   reports: Reports
   payloads: Uint8Array[]
-  /** Entries whose progress or start went along, to be told again when the request fails. */
+  /** Entries whose chunks, progress or end went along. */
+  told: OutboxEntry[]
+  /** Progress and starts that went along, to be told again when the request fails. */
   progress: { entry: OutboxEntry; value: Uint8Array }[]
   started: OutboxEntry[]
 }
@@ -29,7 +34,7 @@ export interface Composed {
 export class Outbox {
   readonly #entries = new Map<string, OutboxEntry>()
   readonly #graceMs: number
-  /** Leases with a chunk, progress or end to tell, so that composing does not walk all that are held. */
+  /** Leases with a chunk, progress or end to tell that no request under way tells of. */
   readonly #speaking = new Set<OutboxEntry>()
   #unstarted = new Set<OutboxEntry>()
 
@@ -41,9 +46,9 @@ export class Outbox {
     return this.#entries.size
   }
 
-  /** Whether there is something whose answer somebody waits for. */
-  get isUrgent(): boolean {
-    return this.#speaking.size > 0
+  /** How many leases have something to tell that no request under way tells. */
+  get pending(): number {
+    return this.#speaking.size
   }
 
   get hasStarts(): boolean {
@@ -55,7 +60,8 @@ export class Outbox {
       ref,
       chunks: [],
       lastOrdinal: 0,
-      isStartTold: false,
+      isBeingTold: false,
+      isEndTold: false,
       onStored: () => undefined,
     }
     this.#entries.set(ref.lease, entry)
@@ -82,14 +88,14 @@ export class Outbox {
       ...(part && { part }),
     }
     entry.chunks.push({ report, output })
-    this.#speaking.add(entry)
+    this.#speak(entry)
   }
 
   /** The latest progress replaces one that was not sent yet. */
   setProgress(entry: OutboxEntry, progress: Uint8Array): void {
     if (!this.#has(entry)) return
     entry.progress = progress
-    this.#speaking.add(entry)
+    this.#speak(entry)
   }
 
   end(entry: OutboxEntry, ended: Ended, output?: Uint8Array): void {
@@ -97,7 +103,7 @@ export class Outbox {
     entry.end = output ? { ended, output } : { ended }
     delete entry.progress
     this.#unstarted.delete(entry)
-    this.#speaking.add(entry)
+    this.#speak(entry)
   }
 
   /** The lease is over for the queue: nothing of it needs to be said any more. */
@@ -112,7 +118,7 @@ export class Outbox {
   /** Everything there is to say, up to about EXCHANGE_TARGET_BYTES of payload; the rest waits for the next request. */
   compose(now: number): Composed {
     const reports: Reports = { held: [], started: [], chunks: [], progress: [], ended: [] }
-    const composed: Composed = { reports, payloads: [], progress: [], started: [] }
+    const composed: Composed = { reports, payloads: [], told: [], progress: [], started: [] }
     const outputs: Uint8Array[] = []
     const progress: Uint8Array[] = []
     let room = EXCHANGE_TARGET_BYTES
@@ -142,20 +148,34 @@ export class Outbox {
       if (entry.end && hasAllChunks && room > 0) {
         const { ended, output } = entry.end
         reports.ended.push(ended)
+        entry.isEndTold = true
         if (output) outputs.push(output)
         room -= output?.byteLength ?? 0
       }
-      if (!entry.end && entry.chunks.length === 0) this.#speaking.delete(entry)
+      entry.isBeingTold = true
+      composed.told.push(entry)
+      this.#speaking.delete(entry)
       if (room <= 0) break
     }
-    const ending = new Set(reports.ended.map(({ lease }) => lease))
-    for (const { ref } of this.#entries.values()) if (!ending.has(ref.lease)) reports.held.push(ref)
+    // What a request under way ends is as good as over: listing it would call it lost.
+    for (const { ref, isEndTold } of this.#entries.values()) if (!isEndTold) reports.held.push(ref)
     composed.payloads.push(...progress, ...outputs)
     return composed
   }
 
-  /** The request never came through: what does not repeat by itself is to be told again. */
+  /** The request was answered; what its answer did not acknowledge is to be told again. */
+  answered(composed: Composed): void {
+    for (const entry of composed.told) {
+      entry.isBeingTold = false
+      entry.isEndTold = false
+      if (this.#has(entry) && (entry.end || entry.progress || entry.chunks.length > 0))
+        this.#speaking.add(entry)
+    }
+  }
+
+  /** The request never came through: all of it is to be told again. */
   failed(composed: Composed): void {
+    this.answered(composed)
     for (const { entry, value } of composed.progress) {
       if (this.#has(entry) && !entry.end && !entry.progress) this.setProgress(entry, value)
     }
@@ -182,7 +202,10 @@ export class Outbox {
     for (const { output } of entry.chunks.splice(0, left < 0 ? entry.chunks.length : left))
       bytes += output.byteLength
     if (bytes > 0) entry.onStored(bytes)
-    if (entry.chunks.length === 0 && !entry.end && !entry.progress) this.#speaking.delete(entry)
+  }
+
+  #speak(entry: OutboxEntry): void {
+    if (!entry.isBeingTold) this.#speaking.add(entry)
   }
 
   #has(entry: OutboxEntry): boolean {

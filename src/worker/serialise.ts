@@ -50,16 +50,14 @@ function checkObject(value: object, path: string, above: object[]): void {
   if (above.length >= DEEPEST)
     return refuse(path, `nested more than ${DEEPEST} levels deep`, 'Return a flatter value.')
   if (ArrayBuffer.isView(value) || value instanceof ArrayBuffer) {
-    return refuse(
-      path,
-      'bytes',
-      'Yield a Buffer to stream it, or upload it with context.s3 and return its URL.',
-    )
+    return refuse(path, 'bytes', 'Yield a Buffer to stream it, or upload it and return its URL.')
   }
   if (value instanceof Map) return refuse(path, 'a Map', 'Return Object.fromEntries(map) instead.')
   if (value instanceof Set) return refuse(path, 'a Set', 'Return [...set] instead.')
-  if ('toJSON' in value && typeof value.toJSON === 'function')
-    return check(value.toJSON(), path, [...above, value])
+  if ('toJSON' in value && typeof value.toJSON === 'function') {
+    const replacement: unknown = value.toJSON()
+    if (replacement !== value) return check(replacement, path, [...above, value])
+  }
   above.push(value)
   if (Array.isArray(value)) {
     for (const [at, item] of value.entries()) {

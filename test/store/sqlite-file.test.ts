@@ -132,7 +132,7 @@ describe('a queue file', () => {
         .map(({ detail }) => String(detail))
         .join('; ')
     const waiting = plan(
-      `select seq from jobs where endpoint = 'ep' and status in ('IN_QUEUE') and expires_at > 5 order by position limit 3`,
+      `select seq from jobs where endpoint = 'ep' and status in ('IN_QUEUE') and gone_at > 5 order by position limit 3`,
     )
     expect(waiting).toContain('jobs_waiting')
     expect(waiting).not.toContain('TEMP B-TREE')
@@ -144,14 +144,7 @@ describe('a queue file', () => {
         `select seq from jobs where status in ('IN_PROGRESS') and deadline_at is not null and deadline_at <= 5`,
       ),
     ).toContain('jobs_deadline')
-    expect(
-      plan(`select seq from jobs where status in ('IN_QUEUE', 'IN_PROGRESS') and expires_at <= 5`),
-    ).toContain('jobs_expiring')
-    expect(
-      plan(
-        `select seq from jobs where status in ('COMPLETED', 'FAILED', 'CANCELLED', 'TIMED_OUT') and forget_at <= 5`,
-      ),
-    ).toContain('jobs_forgotten')
+    expect(plan(`select seq from jobs where gone_at <= 5`)).toContain('jobs_gone')
     db.close()
   })
 })

@@ -2,7 +2,6 @@
 
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
 import type { FastifyReply } from 'fastify'
-import { s3ConfigSchema } from '../../job/job.ts'
 import { limits } from '../../job/limits.ts'
 import { jsonArrayOfRaw, jsonWithRaw } from '../../lib/raw-json.ts'
 import {
@@ -13,25 +12,23 @@ import {
 } from '../../protocol/worker-api.ts'
 import type { ForeignWorkers } from '../../queue/foreign-workers.ts'
 import type { Queue } from '../../queue/queue.ts'
-import type { SecretBox } from '../../queue/secret-box.ts'
-import type { LeasedJob } from '../../store/store.ts'
+import type { OpenedJob } from '../../queue/lease-line.ts'
 import { bytesOf } from '../body.ts'
 import { delivery, sendJson } from '../replies.ts'
 
 export interface ForeignRoutesOptions {
   queue: Queue
   foreign: ForeignWorkers
-  secrets: SecretBox
 }
 
 /** Where such a worker gets its jobs and its orders. */
 export const foreignTakeRoutes: FastifyPluginAsyncZod<ForeignRoutesOptions> = async (app, options) => {
-  const { queue, foreign, secrets } = options
+  const { queue, foreign } = options
 
   const take = async (
     reply: FastifyReply,
     ask: { endpointId: string; workerId: string; count: number },
-  ): Promise<LeasedJob[] | undefined> => {
+  ): Promise<OpenedJob[] | undefined> => {
     const { endpointId, workerId, count } = ask
     await queue.requireEndpoint(endpointId)
     const delivered = delivery(reply)
@@ -48,7 +45,7 @@ export const foreignTakeRoutes: FastifyPluginAsyncZod<ForeignRoutesOptions> = as
     schema: { params: workerParamsSchema },
     async handler(request, reply) {
       const [lease] = (await take(reply, { ...request.params, count: 1 })) ?? []
-      return lease ? sendJson(reply, leaseBody(lease, secrets)) : reply.code(204).send()
+      return lease ? sendJson(reply, leaseBody(lease)) : reply.code(204).send()
     },
   })
 
@@ -57,7 +54,7 @@ export const foreignTakeRoutes: FastifyPluginAsyncZod<ForeignRoutesOptions> = as
     async handler(request, reply) {
       const leases = await take(reply, { ...request.params, count: request.query.batch_size })
       if (!leases) return reply.code(204).send()
-      return sendJson(reply, jsonArrayOfRaw(leases.map((lease) => leaseBody(lease, secrets))))
+      return sendJson(reply, jsonArrayOfRaw(leases.map(leaseBody)))
     },
   })
 
@@ -114,8 +111,6 @@ export const foreignReportRoutes: FastifyPluginAsyncZod<ForeignRoutesOptions> = 
 }
 
 /** The job as a foreign worker expects it: always with an input, and with the keys its handlers may know. */
-function leaseBody(lease: LeasedJob, secrets: SecretBox): Buffer {
-  const { id, webhook, policy, attempt, sealedS3Config, input } = lease
-  const s3Config = sealedS3Config && s3ConfigSchema.parse(secrets.open(sealedS3Config))
+function leaseBody({ id, webhook, s3Config, policy, attempt, input }: OpenedJob): Buffer {
   return jsonWithRaw({ id, webhook, s3Config, policy, attempt }, { input })
 }

@@ -23,7 +23,7 @@ export class SqliteClientVerbs implements ClientVerbs {
       if (earlier) return earlier
       const position = this.#context.nextPosition()
       const inserted = statements.find(
-        `insert into jobs (id, endpoint, status, position, submitted_at, counted_from, expires_at, retention_ms,
+        `insert into jobs (id, endpoint, status, position, submitted_at, counted_from, gone_at, retention_ms,
            execution_timeout_ms, low_priority, ttl_ms, webhook, s3_config, idempotency_key, body_hash)
          values ($id, $endpoint, 'IN_QUEUE', $position, $now, $now, $now + $ttl, $retention,
            $timeout, $low, $ttl, $webhook, $s3, $key, $hash) returning seq`,
@@ -61,7 +61,7 @@ export class SqliteClientVerbs implements ClientVerbs {
       if (!isAllowed('cancel', status)) return { kind: 'done' as const, status }
       statements.run(
         `update jobs set status = '${transitions.cancel.to}', reason = '${transitions.cancel.reason}',
-           ended_at = $now, forget_at = $now + retention_ms, ${ENDS_RUN} where seq = $seq`,
+           ended_at = $now, gone_at = $now + retention_ms, ${ENDS_RUN} where seq = $seq`,
         { seq: integer(row['seq']), now },
       )
       counters.moved(endpoint, 'cancel', status)
@@ -78,13 +78,14 @@ export class SqliteClientVerbs implements ClientVerbs {
       if (!row) return { kind: 'not-found' as const }
       const status = text(row['status']) as JobStatus
       if (!isAllowed('retry', status)) return { kind: 'wrong-status' as const, status }
-      if (integer(row['expires_at']) <= now) return { kind: 'ttl-passed' as const }
+      const expiresAt = integer(row['submitted_at']) + integer(row['ttl_ms'])
+      if (expiresAt <= now) return { kind: 'ttl-passed' as const }
       deleteChunks(statements, row['seq'] ?? null)
       statements.run(
         `update jobs set status = '${transitions.retry.to}', reason = '${transitions.retry.reason}',
            position = $position, attempt = 1, counted_from = $now, ran_ms = 0, execution_ms = null, worker = null,
-           ended_at = null, forget_at = null, output = null, error = null where seq = $seq`,
-        { seq: integer(row['seq']), position: this.#context.nextPosition(), now },
+           ended_at = null, gone_at = $expiresAt, output = null, error = null where seq = $seq`,
+        { seq: integer(row['seq']), position: this.#context.nextPosition(), expiresAt, now },
       )
       counters.moved(endpoint, 'retry', status)
       transaction.emit({ kind: 'changed', endpoint, id, status: transitions.retry.to })
@@ -98,8 +99,8 @@ export class SqliteClientVerbs implements ClientVerbs {
     return commits.submit((transaction) => {
       const purged = statements.all(
         `update jobs set status = '${transitions.purge.to}', reason = '${transitions.purge.reason}',
-           ended_at = $now, forget_at = $now + retention_ms
-         where endpoint = $endpoint and ${inStatuses(transitions.purge.from)} and expires_at > $now returning id`,
+           ended_at = $now, gone_at = $now + retention_ms
+         where endpoint = $endpoint and ${inStatuses(transitions.purge.from)} and ${IS_PRESENT} returning id`,
         { endpoint, now },
       )
       counters.moved(endpoint, 'purge', 'IN_QUEUE', purged.length)
@@ -116,7 +117,7 @@ export class SqliteClientVerbs implements ClientVerbs {
       const row = this.#findPresent(endpoint, id, now)
       if (!row || !isAllowed('expire', text(row['status']) as JobStatus)) return
       const expiresAt = integer(row['submitted_at']) + ttlMs
-      statements.run('update jobs set expires_at = $expiresAt, ttl_ms = $ttlMs where seq = $seq', {
+      statements.run('update jobs set gone_at = $expiresAt, ttl_ms = $ttlMs where seq = $seq', {
         seq: integer(row['seq']),
         expiresAt,
         ttlMs,
@@ -127,7 +128,7 @@ export class SqliteClientVerbs implements ClientVerbs {
 
   #findPresent(endpoint: string, id: string, now: number): Row | undefined {
     return this.#context.statements.find(
-      `select seq, id, endpoint, status, worker, lease, submitted_at, expires_at, last_index from jobs
+      `select seq, id, endpoint, status, worker, lease, submitted_at, ttl_ms, last_index from jobs
        where id = $id and endpoint = $endpoint and ${IS_PRESENT}`,
       { id, endpoint, now },
     )

@@ -10,7 +10,7 @@ export type Row = Record<string, SQLOutputValue>
 export type Bind = Record<string, SQLInputValue>
 
 /** A job that is past its ttl or retention is not there, swept or not. Binds $now. */
-export const IS_PRESENT = `(case when ended_at is null then expires_at > $now else forget_at > $now end)`
+export const IS_PRESENT = 'gone_at > $now'
 
 export interface Context {
   readonly db: DatabaseSync
@@ -109,9 +109,6 @@ export class Counters implements CommitCounters {
     return sums
   }
 }
-
-/** The ttl is a hard limit: once it is past, a report changes nothing. Binds $now. */
-export const WITHIN_TTL = 'expires_at > $now'
 
 /** The guard of a transition that only a lease holder may cause, and what it binds. */
 export function fenceGuard(fence: Fence, event: JobEvent): { guard: string; bind: Bind } {

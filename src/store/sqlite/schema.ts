@@ -1,7 +1,7 @@
 // The tables of a queue file, as migrations that only go forward.
 
 import type { DatabaseSync } from 'node:sqlite'
-import { endedStatuses, transitions, type JobStatus } from '../../job/lifecycle.ts'
+import { transitions, type JobStatus } from '../../job/lifecycle.ts'
 import { StoreError } from '../store.ts'
 
 /** A status list for SQL. The words come from the lifecycle table, never from a caller. */
@@ -11,8 +11,6 @@ export function inStatuses(statuses: readonly JobStatus[]): string {
 
 const waiting = inStatuses(transitions.lease.from)
 const running = inStatuses(transitions.complete.from)
-const alive = inStatuses(transitions.expire.from)
-const ended = inStatuses(endedStatuses)
 
 // The input stands apart, so that moving a job through its life does not rewrite it.
 const migrations: readonly string[] = [
@@ -56,9 +54,9 @@ const migrations: readonly string[] = [
     deadline_at integer,
     ended_at integer,
     execution_ms integer,
-    expires_at integer not null,
+    /** When the job is deleted: at its ttl while it has not ended, after its retention once it has. */
+    gone_at integer not null,
     retention_ms integer not null,
-    forget_at integer,
     execution_timeout_ms integer,
     low_priority integer not null,
     ttl_ms integer not null,
@@ -76,9 +74,8 @@ const migrations: readonly string[] = [
   );
   create index jobs_waiting on jobs (endpoint, position) where ${waiting};
   create index jobs_leased on jobs (lease_expires_at) where ${running};
-  create index jobs_deadline on jobs (deadline_at) where ${running} and deadline_at is not null;
-  create index jobs_expiring on jobs (expires_at) where ${alive};
-  create index jobs_forgotten on jobs (forget_at) where ${ended};
+  create index jobs_deadline on jobs (deadline_at) where deadline_at is not null;
+  create index jobs_gone on jobs (gone_at);
   create unique index jobs_idempotency on jobs (endpoint, idempotency_key) where idempotency_key is not null;
 
   create table inputs (

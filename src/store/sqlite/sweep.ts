@@ -1,6 +1,6 @@
 // The tidying of a queue file: what time alone does to a job.
 
-import { isAllowed, endedStatuses, transitions, type JobStatus } from '../../job/lifecycle.ts'
+import { isAllowed, isEnded, transitions, type JobStatus } from '../../job/lifecycle.ts'
 import type { JobError } from '../../job/job.ts'
 import type { StopCause } from '../store.ts'
 import { deleteChunks, ENDS_RUN, integer, text, type Context, type Row } from './context.ts'
@@ -24,12 +24,7 @@ export class SqliteSweep {
   async sweep(now: number, graceMs: number): Promise<number> {
     const swept = await this.#context.commits.submit((transaction) => {
       this.#grantUnservedTime(now, graceMs)
-      return (
-        this.#expire(transaction, now) +
-        this.#timeOut(transaction, now) +
-        this.#lapse(transaction, now) +
-        this.#forget(transaction, now)
-      )
+      return this.#delete(transaction, now) + this.#timeOut(transaction, now) + this.#lapse(transaction, now)
     })
     // Pages that deletions freed go back to the system a few at a time.
     if (swept > 0) this.#context.db.exec('pragma incremental_vacuum(256)')
@@ -47,21 +42,19 @@ export class SqliteSweep {
     )
   }
 
-  #expire(transaction: Transaction, now: number): number {
+  #delete(transaction: Transaction, now: number): number {
     const rows = this.#context.statements.all(
-      `select ${FIELDS} from jobs where ${inStatuses(transitions.expire.from)} and expires_at <= $now limit ${ROUND}`,
+      `select ${FIELDS} from jobs where gone_at <= $now limit ${ROUND}`,
       { now },
     )
-    for (const row of rows) removeJob(this.#context, transaction, row, 'expire')
-    return rows.length
-  }
-
-  #forget(transaction: Transaction, now: number): number {
-    const rows = this.#context.statements.all(
-      `select ${FIELDS} from jobs where ${inStatuses(endedStatuses)} and forget_at <= $now limit ${ROUND}`,
-      { now },
-    )
-    for (const row of rows) removeJob(this.#context, transaction, row, 'forget')
+    for (const row of rows) {
+      removeJob(
+        this.#context,
+        transaction,
+        row,
+        isEnded(text(row['status']) as JobStatus) ? 'forget' : 'expire',
+      )
+    }
     return rows.length
   }
 
@@ -130,7 +123,7 @@ export class SqliteSweep {
     const endpoint = text(row['endpoint'])
     const { to } = transitions[end.event]
     statements.run(
-      `update jobs set status = '${to}', reason = $reason, error = $error, ended_at = $now, forget_at = $now + retention_ms,
+      `update jobs set status = '${to}', reason = $reason, error = $error, ended_at = $now, gone_at = $now + retention_ms,
          ${ENDS_RUN} where seq = $seq`,
       {
         seq: integer(row['seq']),

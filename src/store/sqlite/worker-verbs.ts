@@ -12,7 +12,7 @@ import {
   integer,
   optional,
   text,
-  WITHIN_TTL,
+  IS_PRESENT,
   type Context,
   type Row,
 } from './context.ts'
@@ -41,7 +41,7 @@ export class SqliteWorkerVerbs implements WorkerVerbs {
            started_at = iif($startsNow, $now, null),
            deadline_at = iif($startsNow, $now + $graceMs + ${LIMIT_IN_FORCE}, null)
          where seq in (
-           select seq from jobs where endpoint = $endpoint and ${inStatuses(transitions.lease.from)} and expires_at > $now
+           select seq from jobs where endpoint = $endpoint and ${inStatuses(transitions.lease.from)} and ${IS_PRESENT}
            order by position limit $count)
          returning id, position, lease, attempt, ${LIMIT_IN_FORCE} as limit_ms, execution_timeout_ms, low_priority, ttl_ms,
            webhook, s3_config, (select body from inputs where job = jobs.seq) as input`,
@@ -68,7 +68,7 @@ export class SqliteWorkerVerbs implements WorkerVerbs {
       const changed = this.#context.statements.run(
         `update jobs set started_at = coalesce(started_at, $startedAt), is_confirmed = 1,
            lease_expires_at = max(lease_expires_at, $until),
-           deadline_at = coalesce(deadline_at, $startedAt + $graceMs + ${LIMIT_IN_FORCE}) where ${guard} and ${WITHIN_TTL}`,
+           deadline_at = coalesce(deadline_at, $startedAt + $graceMs + ${LIMIT_IN_FORCE}) where ${guard} and ${IS_PRESENT}`,
         {
           ...bind,
           now: report.now,
@@ -120,7 +120,7 @@ export class SqliteWorkerVerbs implements WorkerVerbs {
     const { guard, bind } = fenceGuard(fence, 'start')
     return commits.submit((transaction) => {
       const row = statements.find(
-        `select seq, attempt, last_index, lease_index from jobs where ${guard} and ${WITHIN_TTL}`,
+        `select seq, attempt, last_index, lease_index from jobs where ${guard} and ${IS_PRESENT}`,
         {
           ...bind,
           now: report.now,
@@ -180,12 +180,12 @@ export class SqliteWorkerVerbs implements WorkerVerbs {
     return commits.submit((transaction) => {
       // The worker's monotonic measure is the truth; the wall clock stands in where the wire has none.
       const changed = statements.run(
-        `update jobs set status = '${status}', reason = null, ended_at = $now, forget_at = $now + retention_ms,
+        `update jobs set status = '${status}', reason = null, ended_at = $now, gone_at = $now + retention_ms,
            output = $output, error = $error,
            ran_ms = ran_ms + coalesce($executionMs, max(0, $now - started_at), 0),
            execution_ms = coalesce($executionMs, max(0, $now - started_at), 0),
            started_at = null, deadline_at = null, lease = null, lease_expires_at = null, is_confirmed = 0, progress = null
-         where ${guard} and ${WITHIN_TTL}`,
+         where ${guard} and ${IS_PRESENT}`,
         {
           ...bind,
           now: report.now,
@@ -205,7 +205,7 @@ export class SqliteWorkerVerbs implements WorkerVerbs {
     const { statements, counters, commits } = this.#context
     const { guard, bind } = fenceGuard(fence, 'release')
     return commits.submit((transaction) => {
-      const row = statements.find(`select seq from jobs where ${guard} and ${WITHIN_TTL}`, { ...bind, now })
+      const row = statements.find(`select seq from jobs where ${guard} and ${IS_PRESENT}`, { ...bind, now })
       if (!row) return 'stale'
       const seq = integer(row['seq'])
       deleteChunks(statements, seq)

@@ -1,0 +1,13 @@
+// Values out of a query string.
+
+import { z } from 'zod'
+
+/** A whole number from a query: digits only, so that '', '1e3' and ' 5' are refused rather than guessed at. */
+export function queryInt({ min, max }: { min: number; max: number }): z.ZodType<number, string> {
+  const error = `must be a whole number from ${min} to ${max}`
+  return z
+    .string({ error })
+    .regex(/^-?\d{1,16}$/, { error })
+    .transform(Number)
+    .pipe(z.int({ error }).min(min, { error }).max(max, { error }))
+}
