@@ -37,20 +37,15 @@ function addServe(program: Command): void {
     .option('--store <url>', 'where jobs live: sqlite:<file>', 'sqlite:queue.db')
     .option('--port <number>', 'port to listen on; 0 takes a free one', port, 8000)
     .option('--host <address>', 'address to listen on', '127.0.0.1')
-    .option(
-      '--endpoint <name>',
-      'an endpoint to make (repeatable); "default" when there is none',
-      collect,
-      [],
-    )
+    .option('--endpoint <names...>', 'endpoints to make; "default" when there is none')
     .addHelpText('after', '\nExample:\n  longshore serve --store sqlite:queue.db --port 8000 --endpoint ocr')
-    .action(async (options: { store: string; port: number; host: string; endpoint: string[] }) => {
+    .action(async (options: { store: string; port: number; host: string; endpoint?: string[] }) => {
       const { serve } = await import('./serve.ts')
       await serve({
         store: options.store,
         port: options.port,
         host: options.host,
-        endpoints: options.endpoint,
+        endpoints: options.endpoint ?? [],
       })
     })
 }
@@ -111,8 +106,4 @@ function port(text: string): number {
   const value = Number(text)
   if (!/^\d+$/.test(text) || value > 65_535) throw new InvalidArgumentError('It must be from 0 to 65535.')
   return value
-}
-
-function collect(value: string, earlier: string[]): string[] {
-  return [...earlier, value]
 }

@@ -138,7 +138,9 @@ describe('longshore start', () => {
       env: { LONGSHORE_ENDPOINT_URL: 'http://host/elsewhere', LONGSHORE_WORKER_TOKEN: '' },
     })
     expect(await worker.exit).toBe(1)
-    expect(worker.stderr).toContain('LONGSHORE_ENDPOINT_URL must be an http or https URL that ends with /v2/{endpointId}')
+    expect(worker.stderr).toContain(
+      'LONGSHORE_ENDPOINT_URL must be an http or https URL that ends with /v2/{endpointId}',
+    )
     expect(worker.stderr).toContain('LONGSHORE_WORKER_TOKEN must not be empty.')
     expect(worker.stderr).toContain('--concurrency must be a whole number from 1 to 1000.')
   })

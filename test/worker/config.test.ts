@@ -1,0 +1,147 @@
+import { describe, expect, it } from 'vitest'
+import { ConfigError, handlerEnv, loadWorkerConfig } from '../../src/worker/config.ts'
+
+const env = {
+  LONGSHORE_ENDPOINT_URL: 'http://127.0.0.1:8000/v2/default',
+  LONGSHORE_WORKER_TOKEN: 't0p-s3cret',
+}
+
+function problemsOf(given: NodeJS.ProcessEnv, flags: Record<string, unknown> = {}): string[] {
+  try {
+    loadWorkerConfig(given, flags)
+  } catch (error) {
+    expect(error).toBeInstanceOf(ConfigError)
+    return (error as ConfigError).message.split('\n')
+  }
+  throw new Error('The settings were taken.')
+}
+
+describe('loadWorkerConfig', () => {
+  it('needs no more than an endpoint and a token', () => {
+    expect(loadWorkerConfig(env, {})).toEqual({ ...env, concurrency: 1, drainMs: 30_000, killGraceMs: 5_000 })
+  })
+
+  it('reads flags as numbers, and the id of the worker', () => {
+    const flags = { concurrency: '10', drainMs: '0', killGraceMs: '250' }
+    expect(loadWorkerConfig({ ...env, LONGSHORE_WORKER_ID: 'pod-1' }, flags)).toEqual({
+      ...env,
+      LONGSHORE_WORKER_ID: 'pod-1',
+      concurrency: 10,
+      drainMs: 0,
+      killGraceMs: 250,
+    })
+  })
+
+  it('takes a flag that was not given for its default', () => {
+    expect(loadWorkerConfig(env, { concurrency: undefined, drainMs: undefined }).concurrency).toBe(1)
+  })
+
+  it('ignores the rest of the environment', () => {
+    expect(loadWorkerConfig({ ...env, PATH: '/bin', LONGSHORE_LOG_LEVEL: 'debug' }, {})).not.toHaveProperty(
+      'PATH',
+    )
+  })
+
+  it.each(['https://queue.example.com/v2/a', 'http://h:1/v2/a/', 'http://h/behind/a/proxy/v2/a_b-c'])(
+    'takes the endpoint %s',
+    (url) => {
+      expect(loadWorkerConfig({ ...env, LONGSHORE_ENDPOINT_URL: url }, {}).LONGSHORE_ENDPOINT_URL).toBe(url)
+    },
+  )
+
+  it.each([
+    undefined,
+    '',
+    'ftp://h/v2/a',
+    '127.0.0.1:8000/v2/default',
+    'nonsense',
+    'http://',
+    'http://h',
+    'http://h/v2',
+    'http://h/v2/a/run',
+    'http://h/v1/a',
+    'http://h/?x=/v2/a',
+  ])('refuses the endpoint %j and shows what one looks like', (url) => {
+    const problems = problemsOf({ ...env, LONGSHORE_ENDPOINT_URL: url })
+    expect(problems).toHaveLength(1)
+    expect(problems[0]).toMatch(/^LONGSHORE_ENDPOINT_URL must .*http:\/\/127\.0\.0\.1:8000\/v2\/default\.$/)
+  })
+
+  it('refuses a token that is missing or empty', () => {
+    expect(problemsOf({ ...env, LONGSHORE_WORKER_TOKEN: undefined })).toEqual([
+      'LONGSHORE_WORKER_TOKEN must be set to a worker token or an API key of the queue.',
+    ])
+    expect(problemsOf({ ...env, LONGSHORE_WORKER_TOKEN: '' })).toEqual([
+      'LONGSHORE_WORKER_TOKEN must not be empty.',
+    ])
+  })
+
+  it('tells every problem at once, each in a line', () => {
+    const problems = problemsOf({}, { concurrency: '0', drainMs: '-1', killGraceMs: 'soon' })
+    expect(problems.map((line) => line.split(' ', 1)[0])).toEqual([
+      'LONGSHORE_ENDPOINT_URL',
+      'LONGSHORE_WORKER_TOKEN',
+      '--concurrency',
+      '--drain-ms',
+      '--kill-grace-ms',
+    ])
+  })
+
+  it.each([
+    ['concurrency', ['0', '1001', '1.5', 'many', ''], /^--concurrency must be .*1 to 1000\.$/],
+    ['drainMs', ['-1', '1.5', 'soon'], /^--drain-ms must be a whole number of ms/],
+    ['killGraceMs', ['-1', '1.5', 'soon'], /^--kill-grace-ms must be a whole number of ms/],
+  ])('names the bounds of %s, whatever is wrong with it', (name, values, words) => {
+    for (const value of values) {
+      const problems = problemsOf(env, { [name]: value })
+      expect(problems).toHaveLength(1)
+      expect(problems[0]).toMatch(words)
+    }
+  })
+
+  // Seen: where a rule had no words of its own, those of the schema library were shown ("Invalid input: …").
+  it('has words of its own for every problem', () => {
+    const shown = [
+      ...problemsOf(env, { concurrency: 'many' }),
+      ...problemsOf({ ...env, LONGSHORE_WORKER_ID: 'a b' }),
+      ...problemsOf(env, { conncurrency: '2' }),
+    ]
+    for (const line of shown) {
+      expect(line).toMatch(/^\S.*[^.]\.$/)
+      expect(line).not.toMatch(/Invalid|Unrecognized/)
+    }
+  })
+
+  it('names an unknown setting', () => {
+    expect(problemsOf(env, { conncurrency: '2' }).join()).toContain('conncurrency')
+  })
+
+  it('quotes no value, since one is a secret', () => {
+    const given = {
+      ...env,
+      LONGSHORE_ENDPOINT_URL: 'http://user:t0p-s3cret@h/',
+      LONGSHORE_WORKER_ID: 't0p s3cret',
+    }
+    expect(problemsOf(given, { concurrency: 't0p-s3cret' }).join()).not.toMatch(/t0p|s3cret/)
+  })
+})
+
+describe('handlerEnv', () => {
+  it('hides the keys of the queue from the handler and nothing else', () => {
+    const seen = handlerEnv({
+      PATH: '/bin',
+      MODEL: 'base',
+      LONGSHORE_ENDPOINT_URL: 'http://h/v2/a',
+      LONGSHORE_WORKER_TOKEN: 'x',
+      LONGSHORE_API_KEY: 'x',
+      LONGSHORE_SECRET_KEY: 'x',
+    })
+    expect(seen).toEqual({ PATH: '/bin', MODEL: 'base', LONGSHORE_ENDPOINT_URL: 'http://h/v2/a' })
+  })
+
+  it('leaves the environment that it was given alone', () => {
+    const given = { LONGSHORE_WORKER_TOKEN: 'x' }
+    handlerEnv(given)
+    expect(given).toEqual({ LONGSHORE_WORKER_TOKEN: 'x' })
+  })
+})

@@ -1,0 +1,252 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { systemClock } from '../../src/lib/clock.ts'
+import { findHandlerFile } from '../../src/worker/handler.ts'
+import { HandlerProcess, UnreadyError } from '../../src/worker/handler-process.ts'
+import { HandlerLoadError } from '../../src/worker/load-failure.ts'
+import { childrenLeft } from '../support/children.ts'
+import { fixture, temporaryDir } from '../support/processes.ts'
+import { startExecutor } from '../support/test-executor.ts'
+
+describe('findHandlerFile', () => {
+  function notFound(path: string): string {
+    try {
+      findHandlerFile(path)
+    } catch (error) {
+      expect(error).toBeInstanceOf(HandlerLoadError)
+      expect((error as HandlerLoadError).code).toBe('HANDLER_NOT_FOUND')
+      return (error as HandlerLoadError).message
+    }
+    throw new Error('A handler was found.')
+  }
+
+  it('finds the file that the path names', () => {
+    expect(findHandlerFile(fixture('echo.ts'))).toBe(fixture('echo.ts'))
+    expect(findHandlerFile('test/fixtures/handlers/echo.ts')).toBe(fixture('echo.ts'))
+  })
+
+  it('finds a file whose extension was left out', () => {
+    expect(findHandlerFile(fixture('echo'))).toBe(fixture('echo.ts'))
+  })
+
+  it.each(['.ts', '.mts', '.cts', '.tsx', '.js', '.mjs', '.cjs'])('knows the extension %s', (extension) => {
+    const file = join(temporaryDir(), `handler${extension}`)
+    writeFileSync(file, '')
+    expect(findHandlerFile(file.slice(0, -extension.length))).toBe(file)
+  })
+
+  it('prefers the file as it was named over one with an extension, and TypeScript over JavaScript', () => {
+    const dir = temporaryDir()
+    for (const name of ['job', 'job.js', 'job.ts', 'other.js', 'other.ts']) writeFileSync(join(dir, name), '')
+    expect(findHandlerFile(join(dir, 'job'))).toBe(join(dir, 'job'))
+    expect(findHandlerFile(join(dir, 'other'))).toBe(join(dir, 'other.ts'))
+  })
+
+  it('finds the handler of a folder, else its index', () => {
+    expect(findHandlerFile(fixture('folder'))).toBe(fixture('folder/handler.ts'))
+    expect(findHandlerFile(fixture('folder-with-index'))).toBe(fixture('folder-with-index/index.js'))
+  })
+
+  it('takes no folder for a file', () => {
+    const dir = temporaryDir()
+    mkdirSync(join(dir, 'handler.ts'))
+    writeFileSync(join(dir, 'handler.js'), '')
+    expect(findHandlerFile(join(dir, 'handler'))).toBe(join(dir, 'handler.js'))
+    expect(findHandlerFile(dir)).toBe(join(dir, 'handler.js'))
+  })
+
+  it('says where it looked, and how to mend it', () => {
+    const missing = notFound('no-such/handler')
+    expect(missing).toContain('There is no handler at no-such/handler')
+    expect(missing).toContain('.ts, .mts, .cts, .tsx, .js, .mjs, .cjs')
+    expect(missing).toContain('"longshore init"')
+    expect(notFound(fixture('parts'))).toContain(
+      'looked for a handler.ts, handler.js, index.ts or index.js in it',
+    )
+  })
+})
+
+describe('loading a handler', () => {
+  it.each([
+    ['formats/plain.js', 'js'],
+    ['formats/plain.mjs', 'mjs'],
+    ['formats/plain.cjs', 'cjs'],
+    ['formats/compiled.cjs', 'compiled cjs'],
+    ['formats/typed.ts', 'ts'],
+    ['formats/typed.mts', 'mts'],
+    ['formats/typed.cts', 'cts'],
+  ])('takes the default export of %s', async (name, from) => {
+    const executor = await startExecutor(name)
+    expect(await executor.outputOf({ name: 'you' })).toEqual({ hello: 'you', from })
+  })
+
+  it('takes a definition: its setup runs once, its schema checks each input', async () => {
+    const executor = await startExecutor('with-definition.ts')
+    const greeting = { greeting: 'hello you', preparations: 1 }
+    expect(await executor.outputOf({ name: 'you' })).toEqual(greeting)
+    expect(await executor.outputOf({ name: 'you', times: 1, dropped: true })).toEqual(greeting)
+  })
+
+  it.each([
+    ['named-export.ts', 'from a named export'],
+    ['has-an-enum.ts', ['up', 'down']],
+    ['imports-an-enum.ts', 'blue'],
+    ['imports-without-extension.ts', 'from a part'],
+    ['awaits-at-top-level.ts', 'awaited'],
+    ['folder', 'the handler of a folder'],
+    ['folder-with-index', 'the index of a folder'],
+    ['echo', {}],
+  ])('takes %s', async (name, output) => {
+    const executor = await startExecutor(name)
+    expect(await executor.outputOf({})).toEqual(output)
+  })
+})
+
+describe('a handler that cannot be loaded', () => {
+  /** Why the process of this handler does not become ready, once it is gone. */
+  async function failureOf(path: string): Promise<UnreadyError> {
+    const listener = { onMessage: () => undefined, onLine: () => undefined }
+    const options = {
+      handlerPath: path,
+      env: process.env,
+      clock: systemClock,
+      listener,
+      output: 'lines' as const,
+    }
+    const child = new HandlerProcess(options)
+    const failure: unknown = await child.ready.then(
+      () => child.leave(1000),
+      (error: unknown) => error,
+    )
+    expect((await child.died).exitCode).not.toBe(0)
+    expect(childrenLeft(), 'processes left behind').toEqual([])
+    expect(failure).toBeInstanceOf(UnreadyError)
+    const { message } = failure as UnreadyError
+    expect(message).toMatch(/[.?]$|Its last words: /)
+    expect(message).not.toMatch(/undefined|please|\[object/i)
+    // Nobody can mend what lies in our own folders or in those of the tools we use.
+    expect(message).not.toMatch(/node_modules|src\/worker|node:internal/)
+    return failure as UnreadyError
+  }
+
+  const broken = (name: string): Promise<UnreadyError> => failureOf(fixture(`broken/${name}`))
+
+  it('is missing', async () => {
+    const { code, message } = await failureOf('no-such/handler.ts')
+    expect(code).toBe('HANDLER_NOT_FOUND')
+    expect(message).toContain('There is no handler at no-such/handler.ts')
+  })
+
+  it('exports nothing: the message has the line to add', async () => {
+    const { code, message } = await broken('exports-nothing.ts')
+    expect(code).toBe('HANDLER_NOT_EXPORTED')
+    expect(message).toContain('broken/exports-nothing.ts: it has no default export.')
+    expect(message).toContain('Add "export default async function handler(job) { … }".')
+  })
+
+  it('exports a function of another name: the message asks whether that is it', async () => {
+    const { code, message } = await broken('exports-another-name.ts')
+    expect(code).toBe('HANDLER_NOT_EXPORTED')
+    expect(message).toContain('it exports run, version')
+    expect(message).toContain('Did you mean "export default run"?')
+  })
+
+  it.each([
+    ['exports-a-number.ts', 'its default export is a number, not a function or a definition'],
+    [
+      'exports-an-object-without-handler.ts',
+      'its default export is an object, not a function or a definition',
+    ],
+    ['exports-null.js', 'its default export is null, not a function or a definition'],
+  ])('exports what is no handler: %s', async (name, words) => {
+    const { code, message } = await broken(name)
+    expect(code).toBe('HANDLER_NOT_EXPORTED')
+    expect(message).toContain(`${name}: ${words}`)
+  })
+
+  it.each(['imports-a-missing-file.ts', 'imports-a-missing-file.js'])(
+    '%s: the message names the file',
+    async (name) => {
+      const { code, message } = await broken(name)
+      expect(code).toBe('HANDLER_IMPORT_FAILED')
+      expect(message).toContain(`broken/${name}`)
+      expect(message).toContain('there-is-no-such-file')
+      expect(message).toContain('Check the path of that import.')
+    },
+  )
+
+  it('imports a missing package: the message has the command that installs it', async () => {
+    const { code, message } = await broken('imports-a-missing-package.ts')
+    expect(code).toBe('HANDLER_IMPORT_FAILED')
+    expect(message).toContain('broken/imports-a-missing-package.ts')
+    expect(message).toContain('npm install @nowhere/left-pad')
+  })
+
+  it('imports a name that is not exported: the message names it', async () => {
+    const { code, message } = await broken('imports-a-missing-name.ts')
+    expect(code).toBe('HANDLER_IMPORT_FAILED')
+    expect(message).toContain("'absent'")
+    expect(message).toContain('broken/imports-a-missing-name.ts:1')
+  })
+
+  it.each([
+    ['syntax-error.js', 'broken/syntax-error.js:4'],
+    ['syntax-error.ts', 'broken/syntax-error.ts:3'],
+  ])('has a syntax error: the message names file and line of %s', async (name, place) => {
+    const { code, message } = await broken(name)
+    expect(code).toBe('HANDLER_IMPORT_FAILED')
+    expect(message).toContain('SyntaxError')
+    expect(message).toContain(place)
+    expect(message).toContain('Mend the syntax there.')
+  })
+
+  // Seen: the message named the handler's file only, which has no fault, and told to mend it "there".
+  it('imports a file with a syntax error: the message names that file', async () => {
+    const { code, message } = await broken('imports-a-syntax-error.ts')
+    expect(code).toBe('HANDLER_IMPORT_FAILED')
+    expect(message).toContain('broken/syntax-error.js')
+  })
+
+  it('throws at its top level: the message names file and line', async () => {
+    const { code, message } = await broken('throws-on-import.ts')
+    expect(code).toBe('HANDLER_IMPORT_FAILED')
+    expect(message).toContain('Error: The base model is missing')
+    expect(message).toContain('broken/throws-on-import.ts:4')
+    expect(message).toContain('Mend what its top level does')
+  })
+
+  it('throws a string at its top level', async () => {
+    const { code, message } = await broken('throws-a-string-on-import.ts')
+    expect(code).toBe('HANDLER_IMPORT_FAILED')
+    expect(message).toContain('broken/throws-a-string-on-import.ts: a string at the top level.')
+  })
+
+  // Seen: a SyntaxError that JSON.parse threw at run time was told to be one of the file's own syntax.
+  it('reads bad JSON at its top level: the message does not blame its syntax', async () => {
+    const { code, message } = await broken('parses-json-on-import.ts')
+    expect(code).toBe('HANDLER_IMPORT_FAILED')
+    expect(message).toContain('broken/parses-json-on-import.ts:1')
+    expect(message).not.toContain('Mend the syntax there.')
+  })
+
+  it('ends its process while it loads: the message has the exit code and the last words', async () => {
+    const { code, message } = await broken('exits-on-import.ts')
+    expect(code).toBe('EXECUTOR_DIED')
+    expect(message).toContain('exit code 7')
+    expect(message).toContain('the licence has run out')
+  })
+
+  it('throws in its setup: the message names file and line', async () => {
+    const { code, message } = await broken('setup-throws.ts')
+    expect(code).toBe('SETUP_FAILED')
+    expect(message).toContain('the model file is too short')
+    expect(message).toContain('broken/setup-throws.ts:4')
+  })
+
+  it('throws a string in its setup', async () => {
+    const { code, message } = await broken('setup-throws-a-string.ts')
+    expect(code).toBe('SETUP_FAILED')
+    expect(message).toContain('broken/setup-throws-a-string.ts failed: no model here.')
+  })
+})
