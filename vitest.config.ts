@@ -16,7 +16,12 @@ export default defineConfig({
     projects: [
       {
         extends: true,
-        test: { name: 'main', include: ['test/**/*.test.ts'], exclude: ['test/timing/**'], sequence: { groupOrder: 0 } },
+        test: {
+          name: 'main',
+          include: ['test/**/*.test.ts'],
+          exclude: ['test/timing/**'],
+          sequence: { groupOrder: 0 },
+        },
       },
       {
         extends: true,

@@ -20,10 +20,13 @@ const GUESS: Record<number, number> = { 1: 4_000, 10: 10_000, 100: 30_000 }
 
 const [only, runs = 3] = process.argv.slice(2).map(Number)
 const { model } = cpus()[0] ?? { model: 'unknown' }
-process.stdout.write(`Node ${process.versions.node}, ${cpus().length} x ${model}, SQLite FULL, one worker, isolated child\n`)
+process.stdout.write(
+  `Node ${process.versions.node}, ${cpus().length} x ${model}, SQLite FULL, one worker, isolated child\n`,
+)
 for (const concurrency of only ? [only] : [1, 10, 100]) {
   const rates: number[] = []
-  for (let run = 0; run < runs; run += 1) rates.push(await measure(concurrency, (GUESS[concurrency] ?? 10_000) * SECONDS))
+  for (let run = 0; run < runs; run += 1)
+    rates.push(await measure(concurrency, (GUESS[concurrency] ?? 10_000) * SECONDS))
   rates.sort((a, b) => a - b)
   const shown = rates.map((rate) => Math.round(rate).toLocaleString('en'))
   process.stdout.write(

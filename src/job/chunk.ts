@@ -1,5 +1,6 @@
 // The chunk rule: how one value becomes pieces of 1 MB or less of JSON, and how the pieces become it again.
 
+import { sliceElements } from '../lib/raw-json.ts'
 import { limits } from './limits.ts'
 
 export type PartKind = 'text' | 'array' | 'bytes' | 'json'
@@ -37,9 +38,9 @@ const ENVELOPE_BYTES = 256
 export function splitJson(json: string, metricsBytes = 0): Piece[] {
   const room = roomBeside(metricsBytes)
   if (Buffer.byteLength(json) <= room) return [{ output: json }]
-  const value: unknown = JSON.parse(json)
-  if (typeof value === 'string') return splitText(value, room, 'text')
-  const groups = Array.isArray(value) ? groupElements(value, room) : undefined
+  const first = json.trimStart()[0]
+  if (first === '"') return splitText(String(JSON.parse(json)), room, 'text')
+  const groups = first === '[' ? groupElements(json, room) : undefined
   return groups ? asParts(groups, 'array') : splitText(json, room, 'json')
 }
 
@@ -133,13 +134,14 @@ function isBetween(value: number, low: number, high: number): boolean {
   return value >= low && value <= high
 }
 
-function groupElements(values: readonly unknown[], room: number): string[] | undefined {
+/** Whole elements together, as the text they came as: a number must not lose digits because its neighbours are many. */
+function groupElements(json: string, room: number): string[] | undefined {
   const groups: string[] = []
   let group: string[] = []
   let size = 2
-  for (const value of values) {
-    const text = JSON.stringify(value)
-    const bytes = Buffer.byteLength(text) + 1
+  for (const element of sliceElements(Buffer.from(json))) {
+    const text = Buffer.from(element).toString('utf8')
+    const bytes = element.byteLength + 1
     if (bytes + 1 > room) return undefined
     if (size + bytes > room) {
       groups.push(`[${group.join(',')}]`)

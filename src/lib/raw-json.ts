@@ -82,6 +82,32 @@ export function jsonArrayOfRaw(elements: readonly Uint8Array[]): Buffer {
   return Buffer.concat(parts)
 }
 
+/** The elements of an array that is valid JSON, each as the bytes it came as. */
+export function sliceElements(bytes: Uint8Array): Uint8Array[] {
+  const elements: Uint8Array[] = []
+  let depth = 0
+  let start = 0
+  const close = (end: number): void => {
+    const span = trim(bytes, start, end)
+    if (span.end > span.start) elements.push(bytes.subarray(span.start, span.end))
+  }
+  for (let at = 0; at < bytes.length; at += 1) {
+    const byte = bytes[at]
+    if (byte === QUOTE) at = endOfString(bytes, at) - 1
+    else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
+      depth += 1
+      if (depth === 1) start = at + 1
+    } else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) {
+      if (depth === 1) close(at)
+      depth -= 1
+    } else if (byte === COMMA && depth === 1) {
+      close(at)
+      start = at + 1
+    }
+  }
+  return elements
+}
+
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 const COMMA = 0x2c

@@ -133,7 +133,8 @@ export class ChildRun {
       const { done, value } = await generator.next()
       if (done) return aggregate ? values : value
       const { output, metrics } = isYieldedChunk(value) ? value : { output: value, metrics: undefined }
-      if (aggregate) values.push(output)
+      // What is streamed as null is null in the aggregate too.
+      if (aggregate) values.push(output === undefined ? null : output)
       this.#sendChunk(output, metrics, at)
       // A generator may compute for long between two values: what it gave must not wait for that,
       this.#flush()

@@ -50,7 +50,7 @@ const LIMITS = { headBytes: 1_048_576, payloadBytes: limits.outputBytes + limits
 /** Between SIGTERM and SIGKILL. */
 const LAST_CHANCE_MS = 100
 /** How long to read on after the exit. */
-const LAST_BYTES_MS = 40
+const LAST_BYTES_MS = 200
 const KEPT_LINES = 20
 
 export class HandlerProcess {
@@ -152,10 +152,10 @@ export class HandlerProcess {
     const exited = once(this.#child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>
     const closed = once(this.#child, 'close')
     const end = await Promise.race([exited, spawnFailed])
-    // Its last bytes may still be in the pipes; a program it left behind may keep them open for ever.
+    this.#signalGroup('SIGKILL')
+    // Its last bytes may still be in the pipes; a program it left behind in another group may keep them open for ever.
     if (!(end instanceof Error)) await Promise.race([closed, pause(this.#options.clock, LAST_BYTES_MS)])
     const [exitCode, signal] = end instanceof Error ? [null, null] : end
-    this.#signalGroup('SIGKILL')
     const why = end instanceof Error ? end.message : signal ? `signal ${signal}` : `exit code ${exitCode}`
     const said = this.#lastLines.length > 0 ? ` Its last words: ${this.#lastLines.slice(-3).join(' | ')}` : ''
     reject(

@@ -53,6 +53,7 @@ function checkObject(value: object, path: string, above: object[]): void {
     return refuse(path, 'bytes', 'Yield a Buffer to stream it, or upload it and return its URL.')
   }
   if (value instanceof Map) return refuse(path, 'a Map', 'Return Object.fromEntries(map) instead.')
+  if (value instanceof Promise) return refuse(path, 'a promise', 'Await it first.')
   if (value instanceof Set) return refuse(path, 'a Set', 'Return [...set] instead.')
   if ('toJSON' in value && typeof value.toJSON === 'function') {
     const replacement: unknown = value.toJSON()
