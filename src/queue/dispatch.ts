@@ -3,16 +3,16 @@
 import type { Clock } from '../lib/clock.ts'
 import type {
   Ack,
-  Ended,
   ExchangeAnswer,
   ExchangeRequest,
   LeaseHead,
   LeaseRef,
   PayloadReader,
 } from '../protocol/exchange.ts'
-import type { End, Fence, FencedAnswer, NewChunk, Store, StoreEvent } from '../store/store.ts'
+import type { Store, StoreEvent } from '../store/store.ts'
+import { readReports, writeReports } from './exchange-report.ts'
 import type { LeaseLine, OpenedJob } from './lease-line.ts'
-import { NOTHING_TO_SAY, Session, type SessionAnswer } from './session.ts'
+import { fenceOf, NOTHING_TO_SAY, Session, type SessionAnswer } from './session.ts'
 import type { Workers } from './workers.ts'
 
 export interface DispatchOptions {
@@ -51,6 +51,7 @@ export class Dispatch {
     payloads: PayloadReader,
     gone: AbortSignal,
   ): Promise<ExchangeReply> {
+    const { store, clock, leaseMs } = this.#options
     const session = this.#sessionOf(endpoint, worker, request.session)
     const isNewest = request.seq > session.lastSeq
     if (isNewest) {
@@ -62,7 +63,7 @@ export class Dispatch {
     const reports = readReports(request, payloads)
     const fresh = session.confirm(request)
     const givenBack = (request.failed ?? []).map((seq) => this.#giveBack(session, seq))
-    const acks = this.#report(session, request, reports)
+    const acks = writeReports(store, session, reports, { leaseMs, now: clock.now() })
     const stale = this.#keepAlive(session, request, fresh)
     const wants =
       isNewest && !this.#isClosing ? Math.max(0, request.want - session.inFlight - session.asking) : 0
@@ -118,50 +119,6 @@ export class Dispatch {
     const { store, clock } = this.#options
     const refs = session.undelivered(seq)
     await Promise.all(refs.map((ref) => store.jobs.release(fenceOf(session, ref), clock.now())))
-  }
-
-  /** Writes everything the worker reports, in its order, into one commit. */
-  async #report(session: Session, request: ExchangeRequest, reports: Reports): Promise<Ack[]> {
-    const { store, clock, leaseMs } = this.#options
-    const now = clock.now()
-    const acks = new Map<string, Ack>()
-    const note = (ref: LeaseRef, state: FencedAnswer): Ack => {
-      const ack = acks.get(ref.lease) ?? { id: ref.id, lease: ref.lease, state }
-      if (state === 'stale') ack.state = 'stale'
-      acks.set(ref.lease, ack)
-      return ack
-    }
-    const writes: Promise<unknown>[] = []
-    for (const { agoMs, graceMs, ...ref } of request.started) {
-      const write = store.jobs.start(fenceOf(session, ref), { agoMs, graceMs, leaseMs, now })
-      writes.push(write.then((state) => state === 'stale' && note(ref, state)))
-    }
-    for (const { ref, firstOrdinal, chunks } of reports.chunks) {
-      const write = store.jobs.appendChunks(fenceOf(session, ref), { firstOrdinal, chunks, now })
-      writes.push(
-        write.then((answer) => {
-          const ack = note(ref, answer.state)
-          if (answer.state === 'accepted') ack.chunks = answer.stored
-          return ack
-        }),
-      )
-    }
-    for (const { ref, progress } of reports.progress) {
-      const write = store.jobs.setProgress(fenceOf(session, ref), progress)
-      writes.push(write.then((state) => state === 'stale' && note(ref, state)))
-    }
-    for (const { ended, output } of reports.ended) {
-      const write =
-        ended.outcome === 'released'
-          ? store.jobs.release(fenceOf(session, ended), now)
-          : store.jobs.settle(fenceOf(session, ended), endOf(ended, output), {
-              executionMs: ended.executionMs,
-              now,
-            })
-      writes.push(write.then((state) => (note(ended, state).ended = true)))
-    }
-    await Promise.all(writes)
-    return [...acks.values()]
   }
 
   /** Extends what is new to this server at once and the rest now and then; answers what the worker has lost. */
@@ -262,49 +219,6 @@ export class Dispatch {
   }
 }
 
-interface Reports {
-  chunks: { ref: LeaseRef; firstOrdinal: number; chunks: NewChunk[] }[]
-  progress: { ref: LeaseRef; progress: Uint8Array }[]
-  ended: { ended: Ended; output: Uint8Array | undefined }[]
-}
-
-/** Pairs each report with its payload; consecutive chunks of one lease become one write. */
-function readReports(request: ExchangeRequest, payloads: PayloadReader): Reports {
-  const chunks: Reports['chunks'] = []
-  for (const { id, lease, ordinal, bytes, metrics, part } of request.chunks) {
-    const chunk: NewChunk = {
-      output: payloads.take(bytes),
-      ...(metrics !== undefined && { metrics }),
-      ...(part && { part }),
-    }
-    const run = chunks.at(-1)
-    if (run?.ref.lease === lease && run.firstOrdinal + run.chunks.length === ordinal) run.chunks.push(chunk)
-    else chunks.push({ ref: { id, lease }, firstOrdinal: ordinal, chunks: [chunk] })
-  }
-  return {
-    chunks,
-    progress: request.progress.map(({ bytes, ...ref }) => ({ ref, progress: payloads.take(bytes) })),
-    ended: request.ended.map((ended) => ({
-      ended,
-      output:
-        ended.outcome === 'completed' && ended.bytes !== undefined ? payloads.take(ended.bytes) : undefined,
-    })),
-  }
-}
-
-function endOf(ended: Exclude<Ended, { outcome: 'released' }>, output: Uint8Array | undefined): End {
-  switch (ended.outcome) {
-    case 'completed':
-      return { event: 'complete', ...(output && { output }) }
-    case 'failed':
-      return { event: 'fail', error: ended.error }
-    case 'timedOut':
-      return { event: 'timeOut', error: ended.error }
-    default:
-      return ended satisfies never
-  }
-}
-
 function leaseHead({
   id,
   lease,
@@ -320,8 +234,4 @@ function leaseHead({
 
 function keyOf({ endpoint, worker }: { endpoint: string; worker: string }): string {
   return `${endpoint}/${worker}`
-}
-
-function fenceOf(session: Session, ref: LeaseRef): Fence {
-  return { endpoint: session.endpoint, id: ref.id, lease: ref.lease }
 }

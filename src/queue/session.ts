@@ -1,6 +1,7 @@
 // One Longshore worker as this server sees it: the request it holds, the leases on their way to it, the stops it is owed.
 
 import type { Ack, ExchangeRequest, LeaseRef, Stop } from '../protocol/exchange.ts'
+import type { Fence } from '../store/store.ts'
 import type { OpenedJob } from './lease-line.ts'
 
 /** What an answer says; leases still have their inputs beside them. */
@@ -116,3 +117,8 @@ export class Session {
 }
 
 export const NOTHING_TO_SAY: SessionAnswer = { acks: [], stops: [], leases: [] }
+
+/** The right to speak for one of a session's leases. */
+export function fenceOf(session: Session, ref: LeaseRef): Fence {
+  return { endpoint: session.endpoint, id: ref.id, lease: ref.lease }
+}

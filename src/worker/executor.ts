@@ -5,12 +5,12 @@ import { join } from 'node:path'
 import type { Clock, Timer } from '../lib/clock.ts'
 import { backoffMs } from '../lib/backoff.ts'
 import { pause } from '../lib/clock.ts'
-import type { JobError, Policy, S3Config } from '../job/job.ts'
-import type { JobFailureCode } from '../protocol/errors.ts'
+import type { Policy, S3Config } from '../job/job.ts'
 import type { AbortReason } from './define-handler.ts'
 import type { WorkerEvents } from './events.ts'
 import { HandlerProcess, removeScratch, type Death } from './handler-process.ts'
 import type { FromChild } from './messages.ts'
+import { describeDeath, judgeAborted, type Outcome } from './outcome.ts'
 
 export interface ExecutorOptions {
   handlerPath: string
@@ -40,14 +40,6 @@ export interface RunListener {
   onChunk(chunk: RunChunk): void
   onProgress(progress: Uint8Array): void
 }
-
-export type Outcome = { executionMs: number } & (
-  | { kind: 'completed'; output: Uint8Array }
-  | { kind: 'failed'; error: JobError }
-  | { kind: 'timedOut'; error: JobError }
-  /** Not this job's doing: it was told to stop, or a neighbour took its process down. */
-  | { kind: 'stopped'; reason: AbortReason }
-)
 
 export interface Run {
   readonly outcome: Promise<Outcome>
@@ -238,18 +230,12 @@ export class Executor {
     run.deadline?.clear()
     run.grace?.clear()
     const executionMs = Math.round(outcome.executionMs || this.#options.clock.monotonic() - run.startedAt)
-    run.settle({ ...this.#judge(run, outcome), executionMs })
-  }
-
-  #judge(run: ActiveRun, outcome: Outcome): Outcome {
-    if (run.reason === undefined) return outcome
-    if (run.reason !== 'timeout') return { kind: 'stopped', reason: run.reason, executionMs: 0 }
-    const how =
-      outcome.kind === 'stopped'
-        ? `and its process was ended after ${this.#options.killGraceMs} ms more`
-        : 'and it ended in time'
-    const message = `The handler ran longer than ${run.assignment.executionTimeoutMs} ms; its signal was aborted, ${how}.`
-    return { kind: 'timedOut', error: { type: 'TimeoutError', message, code: 'TIMED_OUT' }, executionMs: 0 }
+    const { reason, assignment } = run
+    const limits = {
+      executionTimeoutMs: assignment.executionTimeoutMs,
+      killGraceMs: this.#options.killGraceMs,
+    }
+    run.settle({ ...(reason === undefined ? outcome : judgeAborted(reason, outcome, limits)), executionMs })
   }
 
   /** This job's code is ending its process: the next job must not begin there. */
@@ -290,20 +276,5 @@ export class Executor {
 
   #idsOf(process: HandlerProcess): string[] {
     return [...this.#runs.values()].filter((run) => run.process === process).map((run) => run.assignment.id)
-  }
-}
-
-function describeDeath({ exitCode, signal, lastLines, garbled }: Death, jobs: number): JobError {
-  const shared = jobs > 1 ? ` ${jobs} jobs shared it, and which of them it was cannot be told.` : ''
-  const said = lastLines.length > 0 ? ` Its last lines: ${lastLines.slice(-5).join(' | ')}` : ''
-  const isOutOfMemory = lastLines.some((line) => line.includes('heap out of memory'))
-  const code: JobFailureCode = isOutOfMemory ? 'OUT_OF_MEMORY' : signal ? 'CRASHED' : 'EXITED'
-  const ended = signal ? `was ended by ${signal}` : `exited with code ${exitCode}`
-  const how =
-    garbled === undefined ? ended : `wrote to the worker's own pipe (descriptor 3) and was ended: ${garbled}`
-  return {
-    type: 'ProcessError',
-    message: `The handler's process ${how} while the job ran.${shared}${said}`,
-    code,
   }
 }

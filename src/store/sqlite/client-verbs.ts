@@ -4,6 +4,7 @@ import { isAllowed, transitions, type JobStatus } from '../../job/lifecycle.ts'
 import type { Enqueued, JobStore, NewJob } from '../store.ts'
 import { deleteChunks, ENDS_RUN, integer, IS_PRESENT, text, type Context, type Row } from './context.ts'
 import type { Transaction } from './group-commit.ts'
+import { emitStop } from './emit-stop.ts'
 import { removeJob } from './remove-job.ts'
 import { inStatuses } from './schema.ts'
 
@@ -153,15 +154,4 @@ export class SqliteClientVerbs implements ClientVerbs {
     }
     return row['body_hash'] === bodyHash ? { kind: 'duplicate', id, status } : { kind: 'conflict', id }
   }
-}
-
-function emitStop(transaction: Transaction, row: Row, reason: 'cancelled'): void {
-  transaction.emit({
-    kind: 'stop',
-    endpoint: text(row['endpoint']),
-    worker: text(row['worker']),
-    id: text(row['id']),
-    lease: text(row['lease']),
-    reason,
-  })
 }

@@ -2,6 +2,7 @@
 
 import type { JobStatus } from '../../job/lifecycle.ts'
 import { deleteChunks, integer, text, type Context, type Row } from './context.ts'
+import { emitStop } from './emit-stop.ts'
 import type { Transaction } from './group-commit.ts'
 
 /** `row` has seq, id, endpoint, status, worker, lease and last_index. A running job's worker gets a stop. */
@@ -20,15 +21,6 @@ export function removeJob(
   if (integer(row['last_index']) > 0) deleteChunks(statements, seq)
   counters.moved(endpoint, event, text(row['status']) as JobStatus)
   if (event === 'forget') return
-  if (row['lease'] !== null && row['lease'] !== undefined) {
-    transaction.emit({
-      kind: 'stop',
-      endpoint,
-      worker: text(row['worker']),
-      id,
-      lease: text(row['lease']),
-      reason: 'expired',
-    })
-  }
+  if (row['lease'] !== null && row['lease'] !== undefined) emitStop(transaction, row, 'expired')
   transaction.emit({ kind: 'changed', endpoint, id, status: 'deleted' })
 }

@@ -5,6 +5,7 @@ import type { JobError } from '../../job/job.ts'
 import type { StopCause } from '../store.ts'
 import { deleteChunks, ENDS_RUN, integer, text, type Context, type Row } from './context.ts'
 import type { Transaction } from './group-commit.ts'
+import { emitStop } from './emit-stop.ts'
 import { removeJob } from './remove-job.ts'
 import { inStatuses } from './schema.ts'
 
@@ -143,15 +144,4 @@ function statusOf(row: Row): JobStatus {
   if (!isAllowed('lapse', status))
     throw new Error(`A sweep found job ${text(row['id'])} ${status} among the running.`)
   return status
-}
-
-function emitStop(transaction: Transaction, row: Row, reason: StopCause): void {
-  transaction.emit({
-    kind: 'stop',
-    endpoint: text(row['endpoint']),
-    worker: text(row['worker']),
-    id: text(row['id']),
-    lease: text(row['lease']),
-    reason,
-  })
 }
