@@ -121,3 +121,21 @@ describe('a foreign worker', () => {
     expect((await service.ask('GET', '/job-stop/w1?x=1')).json()).toEqual({ jobsToStop: [id] })
   })
 })
+
+describe('what a foreign worker posts over a limit', () => {
+  it('fails its job when the metrics of a piece are too many, and is 413 when its progress is', async () => {
+    const id = await submit()
+    await service.ask('GET', '/job-take/w1?x=1')
+    const large = JSON.stringify('x'.repeat(64_000))
+    const progress = await service.ask(
+      'POST',
+      `/job-done/w1/${id}`,
+      `{"status":"IN_PROGRESS","output":${large}}`,
+      FORM,
+    )
+    expect([progress.statusCode, progress.json().code]).toEqual([413, 'BODY_TOO_LARGE'])
+    expect((await status(id)).status).toBe('IN_PROGRESS')
+    await service.ask('POST', `/job-stream/w1/${id}`, `{"output":1,"metrics":{"m":${large}}}`, FORM)
+    expect(await status(id)).toMatchObject({ status: 'FAILED', error: { code: 'OUTPUT_TOO_LARGE' } })
+  })
+})

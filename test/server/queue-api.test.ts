@@ -241,6 +241,18 @@ describe('keys', () => {
   })
 })
 
+describe('HEAD', () => {
+  it('takes no job and reads no chunk: only GET and POST are served', async () => {
+    const id = await submit()
+    for (const path of ['/job-take/w1', `/stream/${id}`, '/health']) {
+      const headers = { authorization: KEY }
+      const answer = await service.http.inject({ method: 'HEAD', url: `/v2/default${path}`, headers })
+      expect(answer.statusCode).toBe(404)
+    }
+    expect((await status(id)).status).toBe('IN_QUEUE')
+  })
+})
+
 describe('secrets', () => {
   it('reach the worker and appear in no record, no reply and no log', async () => {
     const s3Config = {

@@ -24,11 +24,17 @@ export interface TestService {
   close(): Promise<void>
 }
 
-export async function startTestService(
-  options: { leaseMs?: number; maxPages?: number } = {},
-): Promise<TestService> {
-  const { maxPages, leaseMs } = options
-  const store = openSqliteStore({ file: ':memory:', ...(maxPages !== undefined && { maxPages }) })
+export interface TestServiceOptions {
+  leaseMs?: number
+  maxPages?: number
+  /** In memory by default. */
+  file?: string
+  secret?: string
+}
+
+export async function startTestService(options: TestServiceOptions = {}): Promise<TestService> {
+  const { maxPages, leaseMs, file = ':memory:', secret = 'test-secret' } = options
+  const store = openSqliteStore({ file, ...(maxPages !== undefined && { maxPages }) })
   await store.endpoints.ensureEndpoint('default')
   const logged: string[] = []
   const logger = pino({ level: 'debug' }, { write: (line: string) => void logged.push(line) })
@@ -37,7 +43,7 @@ export async function startTestService(
     clock: systemClock,
     logger,
     ownerKey: KEY,
-    secret: 'test-secret',
+    secret,
     ...(leaseMs !== undefined && { leaseMs }),
   })
   await app.http.ready()

@@ -18,22 +18,27 @@ describe('LeaseAhead', () => {
   })
 
   it('leases ahead once the median is under 20 ms', () => {
-    expect(after(times(8, 19)).count).toBe(4)
+    expect(after(times(8, 19)).count).toBe(2)
     expect(after(times(8, 20)).count).toBe(0)
-    expect(after(times(8, 0)).count).toBe(4)
+    expect(after(times(8, 0)).count).toBe(8)
   })
 
   it('goes by the median, not by the mean', () => {
-    expect(after([...times(5, 1), ...times(3, 60_000)]).count).toBe(4)
+    expect(after([...times(5, 1), ...times(3, 60_000)]).count).toBe(8)
     expect(after([...times(3, 1), ...times(5, 30)]).count).toBe(0)
   })
 
-  it('leases ahead four at least, and no more than there are slots when those are more', () => {
+  it('leases ahead eight of the shortest, and no more than there are slots when those are more', () => {
     for (const concurrency of [1, 8, 9, 100, 1000]) {
       const { count } = after(times(8, 1), concurrency)
-      expect(count).toBeGreaterThanOrEqual(Math.max(4, concurrency / 4))
-      expect(count).toBeLessThanOrEqual(Math.max(4, concurrency))
+      expect(count).toBeGreaterThanOrEqual(Math.max(8, concurrency / 4))
+      expect(count).toBeLessThanOrEqual(Math.max(8, concurrency))
     }
+  })
+
+  it('leases no more than will have begun within 20 ms', () => {
+    expect(after(times(8, 5)).count).toBe(4)
+    expect(after(times(8, 10), 3).count).toBe(6)
   })
 
   it('stops once jobs have become long', () => {
@@ -45,7 +50,7 @@ describe('LeaseAhead', () => {
   it('forgets jobs of long ago', () => {
     const ahead = after(times(1000, 500))
     for (const executionMs of times(24, 1)) ahead.note(executionMs)
-    expect(ahead.count).toBe(4)
+    expect(ahead.count).toBe(8)
   })
 
   it('measures anew after a pause', () => {
@@ -55,7 +60,7 @@ describe('LeaseAhead', () => {
     for (const executionMs of times(7, 1)) ahead.note(executionMs)
     expect(ahead.count).toBe(0)
     ahead.note(1)
-    expect(ahead.count).toBe(4)
+    expect(ahead.count).toBe(8)
   })
 
   it('lets a job wait for a slot for a moment only', () => {
