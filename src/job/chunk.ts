@@ -27,6 +27,13 @@ export interface Piece {
   part?: { as: PartKind; back: number; last: boolean }
 }
 
+/** What a piece weighs on its way, in bytes: a crowd of tiny ones is mostly what is said about them. */
+export function pieceWeight(output: Uint8Array, metrics: string | undefined): number {
+  return output.byteLength + Buffer.byteLength(metrics ?? '') + ABOUT_A_PIECE_BYTES
+}
+
+const ABOUT_A_PIECE_BYTES = 200
+
 // Room for {"output":…,"metrics":{},"index":N,"attempt":N,"part":{…}} around the output.
 const ENVELOPE_BYTES = 256
 

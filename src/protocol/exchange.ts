@@ -13,6 +13,8 @@ const MAX_HEAD_BYTES = 8_388_608
 export const MAX_EXCHANGE_BYTES = 134_217_728
 /** A worker sends no more than this in one request unless a single payload is larger. */
 export const EXCHANGE_TARGET_BYTES = 16_777_216
+/** And no more than this of reports about it, which both sides have to read; a single report always goes. */
+export const EXCHANGE_TARGET_HEAD_BYTES = 1_048_576
 
 const leaseTokenSchema = z.string().min(1).max(80)
 const bytesSchema = z.int().min(0).max(limits.outputBytes)

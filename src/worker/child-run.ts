@@ -2,7 +2,7 @@
 
 import { mkdirSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
-import { splitBytes, splitJson, type Piece } from '../job/chunk.ts'
+import { pieceWeight, splitBytes, splitJson, type Piece } from '../job/chunk.ts'
 import { limits } from '../job/limits.ts'
 import type { JobError } from '../job/job.ts'
 import type { JobFailureCode } from '../protocol/errors.ts'
@@ -165,7 +165,7 @@ export class ChildRun {
         : splitJson(toJson(output, `chunk ${at}`), metricsBytes)
     for (const [index, piece] of pieces.entries()) {
       const payload = Buffer.from(piece.output)
-      this.#unsent += payload.byteLength
+      this.#unsent += pieceWeight(payload, index === 0 ? metricsText : undefined)
       this.#send(
         {
           type: 'chunk',

@@ -1,6 +1,6 @@
 // One job without a queue: the same executor, its output handed to the caller as it comes.
 
-import { joinChunks, type Part } from '../job/chunk.ts'
+import { joinChunks, pieceWeight, type Part } from '../job/chunk.ts'
 import { policySchema, type S3Config } from '../job/job.ts'
 import type { Executor, RunChunk } from './executor.ts'
 import type { Outcome } from './outcome.ts'
@@ -24,9 +24,9 @@ export async function runLocally(
   listener: LocalListener,
 ): Promise<Outcome> {
   let pieces: { output: unknown; part: Part }[] = []
-  const onChunk = ({ output, part }: RunChunk): void => {
+  const onChunk = ({ output, metrics, part }: RunChunk): void => {
     const value: unknown = JSON.parse(Buffer.from(output).toString('utf8'))
-    run.stored(output.byteLength)
+    run.stored(pieceWeight(output, metrics))
     if (!part) return listener.onValue(value)
     pieces.push({ output: value, part: { as: part.as, first: 0, last: part.last } })
     if (!part.last) return

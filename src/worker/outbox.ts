@@ -1,7 +1,8 @@
 // What the worker has yet to say, in order and until it is acknowledged: chunks, progress and ends of its leases.
 
 import type { Ack, ChunkReport, Ended, ExchangeRequest, LeaseRef } from '../protocol/exchange.ts'
-import { EXCHANGE_TARGET_BYTES } from '../protocol/exchange.ts'
+import { EXCHANGE_TARGET_BYTES, EXCHANGE_TARGET_HEAD_BYTES } from '../protocol/exchange.ts'
+import { pieceWeight } from '../job/chunk.ts'
 import type { RunChunk } from './executor.ts'
 
 export interface OutboxEntry {
@@ -115,13 +116,13 @@ export class Outbox {
     this.#unstarted.delete(entry)
   }
 
-  /** Everything there is to say, up to about EXCHANGE_TARGET_BYTES of payload; the rest waits for the next request. */
+  /** Everything there is to say, up to about EXCHANGE_TARGET_BYTES of payload and its share of reports; the rest waits. */
   compose(now: number): Composed {
     const reports: Reports = { held: [], started: [], chunks: [], progress: [], ended: [] }
     const composed: Composed = { reports, payloads: [], told: [], progress: [], started: [] }
     const outputs: Uint8Array[] = []
     const progress: Uint8Array[] = []
-    let room = EXCHANGE_TARGET_BYTES
+    const room = new Room()
     for (const entry of this.#unstarted) {
       const agoMs = Math.max(0, Math.round(now - (entry.startedAt ?? now)))
       reports.started.push({ ...entry.ref, agoMs, graceMs: this.#graceMs })
@@ -131,11 +132,11 @@ export class Outbox {
     for (const entry of this.#speaking) {
       let hasAllChunks = true
       for (const { report, output } of entry.chunks) {
-        if (room <= 0) {
+        if (room.isFull) {
           hasAllChunks = false
           break
         }
-        room -= output.byteLength
+        room.take(output, report)
         reports.chunks.push(report)
         composed.payloads.push(output)
       }
@@ -145,17 +146,17 @@ export class Outbox {
         composed.progress.push({ entry, value: entry.progress })
         delete entry.progress
       }
-      if (entry.end && hasAllChunks && room > 0) {
+      if (entry.end && hasAllChunks && !room.isFull) {
         const { ended, output } = entry.end
         reports.ended.push(ended)
         entry.isEndTold = true
         if (output) outputs.push(output)
-        room -= output?.byteLength ?? 0
+        room.take(output, ended)
       }
       entry.isBeingTold = true
       composed.told.push(entry)
       this.#speaking.delete(entry)
-      if (room <= 0) break
+      if (room.isFull) break
     }
     // What a request under way ends is as good as over: listing it would call it lost.
     for (const { ref, isEndTold } of this.#entries.values()) if (!isEndTold) reports.held.push(ref)
@@ -199,8 +200,9 @@ export class Outbox {
   #stored(entry: OutboxEntry, upTo: number): void {
     let bytes = 0
     const left = entry.chunks.findIndex(({ report }) => report.ordinal > upTo)
-    for (const { output } of entry.chunks.splice(0, left < 0 ? entry.chunks.length : left))
-      bytes += output.byteLength
+    for (const { report, output } of entry.chunks.splice(0, left < 0 ? entry.chunks.length : left)) {
+      bytes += pieceWeight(output, report.metrics)
+    }
     if (bytes > 0) entry.onStored(bytes)
   }
 
@@ -211,4 +213,26 @@ export class Outbox {
   #has(entry: OutboxEntry): boolean {
     return this.#entries.get(entry.ref.lease) === entry
   }
+}
+
+/** What is left of a request, in payload and in reports. */
+class Room {
+  #payload = EXCHANGE_TARGET_BYTES
+  #head = EXCHANGE_TARGET_HEAD_BYTES
+
+  get isFull(): boolean {
+    return this.#payload <= 0 || this.#head <= 0
+  }
+
+  take(payload: Uint8Array | undefined, report: ChunkReport | Ended): void {
+    this.#payload -= payload?.byteLength ?? 0
+    this.#head -= reportBytes(report)
+  }
+}
+
+const PLAIN_REPORT_BYTES = 200
+
+function reportBytes(report: ChunkReport | Ended): number {
+  if ('metrics' in report) return PLAIN_REPORT_BYTES + Buffer.byteLength(report.metrics ?? '')
+  return 'error' in report ? PLAIN_REPORT_BYTES + JSON.stringify(report.error).length : PLAIN_REPORT_BYTES
 }

@@ -25,6 +25,24 @@ describe('one job', () => {
     expect((await client.status(id)).output).toBe(125_250)
   })
 
+  // Seen: the reports about a crowd of tiny chunks made a head that the service refused, again and again.
+  it('streams a crowd of tiny chunks, and chunks with much metrics, to the last one', async () => {
+    const { endpointUrl, client } = await serve()
+    await startWorker(endpointUrl, fixture('streams-a-crowd.ts'))
+    for (const input of [
+      { count: 60_000, metrics: 0 },
+      { count: 300, metrics: 60_000 },
+    ]) {
+      const { id } = await client.run({ input })
+      let last = 0
+      for await (const { output, index } of client.stream(id)) {
+        expect([output, index]).toEqual([last + 1, last + 1])
+        last = index
+      }
+      expect([last, (await client.status(id)).status]).toEqual([input.count, 'COMPLETED'])
+    }
+  })
+
   it('is told to stop when it is cancelled, and its slot takes the next one', async () => {
     const { endpointUrl, client } = await serve()
     const worker = await startWorker(endpointUrl, fixture('waits-for-abort.ts'))

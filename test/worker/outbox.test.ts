@@ -1,3 +1,4 @@
+import { pieceWeight } from '../../src/job/chunk.ts'
 import { beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Ack, Ended } from '../../src/protocol/exchange.ts'
 import { Outbox, type Composed, type OutboxEntry } from '../../src/worker/outbox.ts'
@@ -200,14 +201,16 @@ describe('Outbox', () => {
       expect(told(outbox.compose(NOW))).toEqual(['job-a chunk 3 "3"', 'job-a chunk 4 "4"'])
     })
 
-    it('tell the handler how many bytes are stored, once', () => {
+    it('tell the handler how much is stored, by its weight, once', () => {
       const onStored = vi.fn<(bytes: number) => void>()
       a.onStored = onStored
       for (const output of ['"1"', '"22"', '"333"']) addChunk(a, output)
       for (const chunks of [2, 2, 1, 0]) exchange({ ...ref('a'), state: 'accepted', chunks })
-      expect(onStored.mock.calls).toEqual([[7]])
+      const weigh = (...outputs: string[]): number =>
+        outputs.reduce((sum, output) => sum + pieceWeight(Buffer.from(output), undefined), 0)
+      expect(onStored.mock.calls).toEqual([[weigh('"1"', '"22"')]])
       exchange({ ...ref('a'), state: 'accepted', chunks: 3 })
-      expect(onStored.mock.calls).toEqual([[7], [5]])
+      expect(onStored.mock.calls).toEqual([[weigh('"1"', '"22"')], [weigh('"333"')]])
       expect(outbox.pending).toBe(0)
     })
 
