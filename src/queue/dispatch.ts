@@ -65,26 +65,18 @@ export class Dispatch {
     const givenBack = (request.failed ?? []).map((seq) => this.#giveBack(session, seq))
     const acks = writeReports(store, session, reports, { leaseMs, now: clock.now() })
     const stale = this.#keepAlive(session, request, fresh)
-    const wants =
-      isNewest && !this.#isClosing ? Math.max(0, request.want - session.inFlight - session.asking) : 0
     const needsAnswer =
       request.ended.length + request.chunks.length + request.progress.length > 0 || givenBack.length > 0
-    const leases = wants > 0 && needsAnswer ? this.#lease(session, wants) : Promise.resolve([])
+    const leases = needsAnswer ? this.#leaseAtOnce(session, request, isNewest) : Promise.resolve([])
 
-    session.asking += needsAnswer ? wants : 0
-    const answer = await this.#allOrNothing(
-      session,
-      acks,
-      leases,
-      Promise.all([...givenBack, stale]),
-    ).finally(() => {
-      session.asking -= needsAnswer ? wants : 0
-    })
+    const answer = await this.#allOrNothing(session, acks, leases, Promise.all([...givenBack, stale]))
     for (const ref of await stale) session.oweStop({ ...ref, reason: 'lease-lost' })
     answer.stops = session.takeStops()
     const hasSomething = needsAnswer || answer.acks.length + answer.stops.length > 0
+    // What is still being leased for another request counts against this one's wish, and only that.
+    if (!hasSomething) await session.asked
     if (hasSomething || session.lastSeq !== request.seq) return this.#reply(session, request.seq, answer)
-    return this.#reply(session, request.seq, await this.#hold(session, request.seq, wants, gone))
+    return this.#reply(session, request.seq, await this.#hold(session, request, gone))
   }
 
   /** Answers every held request; from now on nobody is leased anything. */
@@ -138,9 +130,21 @@ export class Dispatch {
     return due.filter(({ lease }) => stale.has(lease))
   }
 
-  #lease(session: Session, count: number): Promise<OpenedJob[]> {
+  /** For a worker that is speaking anyway: what it wants and is not on its way to it already. */
+  async #leaseAtOnce(session: Session, request: ExchangeRequest, isNewest: boolean): Promise<OpenedJob[]> {
+    const count = request.want - session.inFlight - session.asking
+    if (!isNewest || this.#isClosing || count <= 0) return []
     const { line, leaseMs } = this.#options
-    return line.leaseNow(session.endpoint, { worker: session.worker, count, leaseMs })
+    session.asking += count
+    const asked = line
+      .leaseNow(session.endpoint, { worker: session.worker, count, leaseMs })
+      .finally(() => (session.asking -= count))
+      .then((leases) => {
+        session.answering(request.seq, leases, [])
+        return leases
+      })
+    session.asked = asked.catch(() => undefined)
+    return asked
   }
 
   /** When a report could not be written the worker gets no answer and sends it again; leases must not be lost with it. */
@@ -163,8 +167,9 @@ export class Dispatch {
     for (const lease of leases) store.jobs.release(fenceOf(session, lease), clock.now()).catch(onError)
   }
 
-  #hold(session: Session, seq: number, wants: number, gone: AbortSignal): Promise<SessionAnswer> {
+  #hold(session: Session, { seq, want }: ExchangeRequest, gone: AbortSignal): Promise<SessionAnswer> {
     const { clock, line, leaseMs } = this.#options
+    const count = this.#isClosing ? 0 : want - session.inFlight
     return new Promise((resolve) => {
       const answer = (said: SessionAnswer): void => {
         timer.clear()
@@ -179,9 +184,9 @@ export class Dispatch {
       gone.addEventListener('abort', leave, { once: true })
       let leaveLine = (): void => undefined
       session.held = { seq, answer }
-      if (wants > 0) {
+      if (count > 0) {
         leaveLine = line.join(session.endpoint, {
-          ask: { worker: session.worker, count: wants, leaseMs },
+          ask: { worker: session.worker, count, leaseMs },
           take: (leases) => this.#hand(session, seq, leases, gone),
         })
       }

@@ -31,8 +31,9 @@ export class Session {
   lastSeq = -1
   held: HeldRequest | undefined
   extendAt = 0
-  /** Jobs that requests being answered just now have asked for. */
+  /** Jobs that requests being answered just now have asked for, and when the last of them has got what it gets. */
   asking = 0
+  asked: Promise<unknown> = Promise.resolve()
   aliveUntil = 0
   readonly #stops = new Map<string, Stop>()
   readonly #answered = new Map<number, Given>()

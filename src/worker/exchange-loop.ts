@@ -99,7 +99,8 @@ export class ExchangeLoop {
   #pollSoon(): void {
     this.#pollTimer ??= this.#options.clock.after(POLL_SOON_MS, () => {
       this.#pollTimer = undefined
-      if (this.#isClosed || this.#retry || this.#options.outbox.pending > 0) return
+      const isReporting = [...this.#sent].some(({ isReport }) => isReport)
+      if (this.#isClosed || this.#retry || isReporting || this.#options.outbox.pending > 0) return
       if (this.#options.outbox.hasStarts || !this.#newestPoll()) this.#dispatch(this.#options.want(), false)
     })
   }

@@ -110,6 +110,19 @@ describe('the exchange', () => {
     expect((await worker.say({ want: 1, held })).leases).toHaveLength(1)
   })
 
+  // Seen: the later of two such requests was held with nothing wanted, and a job waited out its hold.
+  it('leases for a request that came while an earlier one was being answered', async () => {
+    await submit()
+    const worker = new TestWorker()
+    const [lease] = (await worker.say({ want: 1 })).leases
+    if (!lease) throw new Error('no lease')
+    const report = worker.say({ want: 1, ended: [done(lease)] }, [Buffer.from('null')])
+    const poll = worker.say({ want: 1 })
+    expect((await report).leases).toEqual([])
+    const id = await submit()
+    expect((await poll).leases.map((given) => given.id)).toEqual([id])
+  })
+
   it('gives back, uncounted, the leases of an answer that never came', async () => {
     const id = await submit()
     const worker = new TestWorker()
