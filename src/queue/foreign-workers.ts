@@ -1,6 +1,8 @@
 // What workers of the hosted platform ask: take, stop, done, stream, ping. They know no lease tokens.
 
 import { splitJson } from '../job/chunk.ts'
+import type { JobError } from '../job/job.ts'
+import { limits } from '../job/limits.ts'
 import { Latch } from '../lib/latch.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Fence, NewChunk, Store, StoreEvent } from '../store/store.ts'
@@ -119,6 +121,15 @@ export class ForeignWorkers {
     })
     await store.jobs.appendChunks(fence, { chunks, now: clock.now() })
     await this.#keep(endpoint, worker, [id])
+  }
+
+  /** A post of more bytes than are read: the worker will not send it again, so its job fails. */
+  async tooLarge(endpoint: string, worker: string, id: string): Promise<void> {
+    const { store, clock } = this.#options
+    this.#heard(endpoint, worker).holds.delete(id)
+    const message = `The worker posted more than the ${limits.reportBodyBytes} bytes that are read. Upload the output and return its address.`
+    const error: JobError = { type: 'OutputError', message, code: 'OUTPUT_TOO_LARGE' }
+    await store.jobs.settle({ endpoint, id, worker }, { event: 'fail', error }, { now: clock.now() })
   }
 
   /** The heartbeat: keeps the leases of the ids it lists, and sends stops for those that are over. */

@@ -138,4 +138,13 @@ describe('what a foreign worker posts over a limit', () => {
     await service.ask('POST', `/job-stream/w1/${id}`, `{"output":1,"metrics":{"m":${large}}}`, FORM)
     expect(await status(id)).toMatchObject({ status: 'FAILED', error: { code: 'OUTPUT_TOO_LARGE' } })
   })
+
+  it('fails its job when its result is larger than is read or kept', async () => {
+    for (const bytes of [20_000_001, 26_000_000]) {
+      const id = await submit()
+      await service.ask('GET', '/job-take/w1?x=1')
+      await done(id, `{"output":"${'x'.repeat(bytes - 2)}"}`)
+      expect(await status(id)).toMatchObject({ status: 'FAILED', error: { code: 'OUTPUT_TOO_LARGE' } })
+    }
+  })
 })

@@ -1,7 +1,7 @@
 // The wire of the hosted platform's workers: take, stop, done, stream and ping.
 
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
-import type { FastifyReply } from 'fastify'
+import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { limits } from '../../job/limits.ts'
 import { jsonArrayOfRaw, jsonWithRaw } from '../../lib/raw-json.ts'
 import {
@@ -74,8 +74,19 @@ export const foreignReportRoutes: FastifyPluginAsyncZod<ForeignRoutesOptions> = 
   app,
   { queue, foreign },
 ) => {
+  // Such a worker drops a result that is refused: without this the job would run until its lease lapses, and again.
+  const failWhenTooLarge = async (error: FastifyError, request: FastifyRequest): Promise<never> => {
+    const params = workerJobParamsSchema.safeParse(request.params)
+    if (error.code === 'FST_ERR_CTP_BODY_TOO_LARGE' && params.success) {
+      const { endpointId, workerId, id } = params.data
+      await foreign.tooLarge(endpointId, workerId, id)
+    }
+    throw error
+  }
+
   app.post('/job-done/:workerId/:id', {
     bodyLimit: limits.reportBodyBytes,
+    errorHandler: failWhenTooLarge,
     config: { body: 'bytes' },
     schema: { params: workerJobParamsSchema },
     async handler(request) {
@@ -88,6 +99,7 @@ export const foreignReportRoutes: FastifyPluginAsyncZod<ForeignRoutesOptions> = 
 
   app.post('/job-stream/:workerId/:id', {
     bodyLimit: limits.reportBodyBytes,
+    errorHandler: failWhenTooLarge,
     config: { body: 'bytes' },
     schema: { params: workerJobParamsSchema },
     async handler(request) {
