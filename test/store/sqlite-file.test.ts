@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, linkSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -72,6 +72,27 @@ describe('a queue file', () => {
     db.close()
     expect(() => opened({ file })).toThrow(expect.objectContaining({ code: 'STORE_TOO_NEW' }))
     expect(() => opened({ file })).toThrow(/schema version 99/)
+  })
+
+  it('is refused when it is the database of another program, and left as it is', () => {
+    const db = new DatabaseSync(file)
+    db.exec('create table customers (name text)')
+    db.close()
+    expect(() => opened({ file })).toThrow(expect.objectContaining({ code: 'STORE_UNREADABLE' }))
+    expect(() => opened({ file })).toThrow(/another program/)
+    const after = new DatabaseSync(file)
+    expect(after.prepare('select name from sqlite_schema').all()).toEqual([{ name: 'customers' }])
+    after.close()
+  })
+
+  it('is refused under a second name while it is open, and with a hard link at all', () => {
+    opened({ file })
+    const second = join(dir, 'second.db')
+    symlinkSync(file, second)
+    expect(() => opened({ file: second })).toThrow(expect.objectContaining({ code: 'STORE_IN_USE' }))
+    const third = join(dir, 'third.db')
+    linkSync(file, third)
+    expect(() => opened({ file: third })).toThrow(/hard link/)
   })
 
   it('is refused when it is something else, or in no folder', () => {

@@ -110,6 +110,12 @@ export function migrate(db: DatabaseSync, file: string): void {
     )
   }
   if (version === SCHEMA_VERSION) return
+  if (version === 0 && db.prepare('select 1 from sqlite_schema limit 1').get() !== undefined) {
+    throw new StoreError(
+      'STORE_UNREADABLE',
+      `The file ${file} is a SQLite database of another program. Name a queue file, or a new one, with --store sqlite:<file>.`,
+    )
+  }
   // Only a file that has no pages yet takes this setting.
   if (version === 0) db.exec('pragma auto_vacuum = incremental')
   db.exec('begin immediate')

@@ -1,5 +1,6 @@
 // The embedded engine: one file, write-ahead log, every commit on disk before it is answered.
 
+import { existsSync, realpathSync, statSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { limits } from '../../job/limits.ts'
 import {
@@ -44,11 +45,23 @@ export function openSqliteStore(options: SqliteOptions): Store {
 
 function takeLock(file: string): { release(): void } {
   try {
-    return lockFile(file)
+    return lockFile(oneNameOf(file))
   } catch (cause) {
     if (cause instanceof StoreError) throw cause
     throw unreadable(file, cause)
   }
+}
+
+/** Links must not lead around the lock, nor to a write-ahead log of their own. */
+function oneNameOf(file: string): string {
+  if (!existsSync(file)) return file
+  if (statSync(file).nlink > 1) {
+    throw new StoreError(
+      'STORE_UNREADABLE',
+      `The store ${file} has a second name (a hard link), under which another server could open it unnoticed. Remove the other name.`,
+    )
+  }
+  return realpathSync(file)
 }
 
 function unreadable(file: string, cause: unknown): StoreError {
