@@ -23,7 +23,8 @@ export function fieldProblem(
 }
 
 function wording(issue: z.core.$ZodIssue): string {
-  if (issue.code === 'unrecognized_keys') return `has the unknown key '${issue.keys[0]}'`
+  if (issue.code === 'unrecognized_keys')
+    return `has the unknown key '${(issue.keys[0] ?? '').slice(0, QUOTED_CHARS)}'`
   if (issue.code === 'invalid_type' && issue.message.startsWith('Invalid'))
     return `must be ${articleFor(issue.expected)}`
   if (issue.code === 'invalid_format' && issue.format === 'url') return 'must be an http or https URL'

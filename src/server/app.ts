@@ -14,7 +14,7 @@ import { Workers } from '../queue/workers.ts'
 import type { Store } from '../store/store.ts'
 import { Auth } from './auth.ts'
 import { readBodiesByRoute } from './body.ts'
-import { errorHandler, notFoundHandler } from './error-handler.ts'
+import { clientErrorHandler, errorHandler, notFoundHandler } from './error-handler.ts'
 import { exchangeRoutes } from './routes/exchange-routes.ts'
 import { foreignReportRoutes, foreignTakeRoutes } from './routes/foreign-routes.ts'
 import { jobRoutes, queueRoutes } from './routes/job-routes.ts'
@@ -39,6 +39,8 @@ export interface App {
 }
 
 const DEFAULT_LEASE_MS = 10_000
+/** How long requests under way may take to end when the service stops. */
+const CLOSE_MS = 2_000
 
 export function buildApp(options: AppOptions): App {
   const { store, clock, logger, leaseMs = DEFAULT_LEASE_MS } = options
@@ -52,23 +54,7 @@ export function buildApp(options: AppOptions): App {
   const dispatch = new Dispatch({ store, line, workers, clock, leaseMs, onError })
   const foreign = new ForeignWorkers({ store, line, workers, clock, stopping: stopping.signal, onError })
 
-  const http = Fastify({
-    loggerInstance: logger,
-    // A line per request would be most of the work at a few thousand requests a second.
-    logController: new LogController({ disableRequestLogging: true }),
-    routerOptions: { maxParamLength: 512 },
-    // A HEAD that ran its GET would take a job or move a read position for nobody.
-    exposeHeadRoutes: false,
-    // Longer than any hold, so that a connection is not cut while its answer is being waited for.
-    requestTimeout: 0,
-    keepAliveTimeout: 75_000,
-    forceCloseConnections: 'idle',
-  })
-  http.setValidatorCompiler(validatorCompiler)
-  http.setSerializerCompiler(serializerCompiler)
-  http.setErrorHandler(errorHandler)
-  http.setNotFoundHandler(notFoundHandler)
-  readBodiesByRoute(http)
+  const http = bareHttp(logger)
   http.get('/healthz', async () => {
     await store.ping()
     return { status: 'ok' }
@@ -94,10 +80,39 @@ export function buildApp(options: AppOptions): App {
       stopping.abort()
       dispatch.close()
       foreign.close()
+      // A connection on which nobody ever finishes a request would keep the server open for ever.
+      const insist = clock.after(CLOSE_MS, () => http.server.closeAllConnections())
       await http.close()
+      insist.clear()
       line.close()
       watch.close()
       await sweeping
     },
   }
+}
+
+/** An application without routes that answers every mistake in the one form. */
+function bareHttp(logger: FastifyBaseLogger): FastifyInstance {
+  const http = Fastify({
+    loggerInstance: logger,
+    // A line per request would be most of the work at a few thousand requests a second.
+    logController: new LogController({ disableRequestLogging: true }),
+    routerOptions: { maxParamLength: 512 },
+    // A HEAD that ran its GET would take a job or move a read position for nobody.
+    exposeHeadRoutes: false,
+    // Longer than any hold, so that a connection is not cut while its answer is being waited for.
+    requestTimeout: 0,
+    keepAliveTimeout: 75_000,
+    forceCloseConnections: 'idle',
+    // What comes while the service stops is still answered like everything else.
+    return503OnClosing: false,
+    frameworkErrors: errorHandler,
+    clientErrorHandler,
+  })
+  http.setValidatorCompiler(validatorCompiler)
+  http.setSerializerCompiler(serializerCompiler)
+  http.setErrorHandler(errorHandler)
+  http.setNotFoundHandler(notFoundHandler)
+  readBodiesByRoute(http)
+  return http
 }

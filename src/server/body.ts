@@ -20,6 +20,10 @@ declare module 'fastify' {
 export function readBodiesByRoute(app: FastifyInstance): void {
   app.decorateRequest('bodyBytes', undefined)
   app.removeAllContentTypeParsers()
+  // Clients label bodies as they please, or wrongly: the route says how its body is read.
+  app.addHook('onRequest', async ({ headers }) => {
+    if (headers['content-type'] !== undefined) headers['content-type'] = 'application/octet-stream'
+  })
   app.addContentTypeParser('*', { parseAs: 'buffer' }, async (request: FastifyRequest, body: Buffer) => {
     switch (request.routeOptions.config.body) {
       case 'submission':
@@ -35,7 +39,7 @@ export function readBodiesByRoute(app: FastifyInstance): void {
 
 function readSubmission(body: Buffer): unknown {
   try {
-    return parseKeepingRaw(body, ['input'], limits.nestingLevels)
+    return parseKeepingRaw(body, ['input'], limits.nestingLevels + 1)
   } catch (cause) {
     if (cause instanceof JsonTextError) throw new Refusal('BODY_NOT_JSON', { problem: cause.message })
     throw cause

@@ -1,6 +1,13 @@
 // From whatever was thrown to an answer: a code of the catalogue, a sentence, a status.
 
-import type { FastifyError, FastifyReply, FastifyRequest, FastifySchemaValidationError } from 'fastify'
+import type { Socket } from 'node:net'
+import type {
+  ConnectionError,
+  FastifyError,
+  FastifyReply,
+  FastifyRequest,
+  FastifySchemaValidationError,
+} from 'fastify'
 import { hasZodFastifySchemaValidationErrors } from 'fastify-type-provider-zod'
 import type { z } from 'zod'
 import { fieldProblem } from '../protocol/field-problem.ts'
@@ -17,6 +24,15 @@ export function errorHandler(
   if (refusal.status === 503) reply.header('retry-after', '1')
   if (refusal.status === 401) reply.header('www-authenticate', 'Bearer')
   reply.code(refusal.status).send({ error: refusal.message, code: refusal.code })
+}
+
+/** What cannot be read as HTTP never becomes a request; it is answered in the same form all the same. */
+export function clientErrorHandler(error: ConnectionError, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
+  const { message, code } = new Refusal('REQUEST_INVALID', { problem: withoutStop(error.message) })
+  const body = JSON.stringify({ error: message, code })
+  const head = `HTTP/1.1 400 Bad Request\r\ncontent-type: application/json; charset=utf-8\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n`
+  socket.end(head + body)
 }
 
 export function notFoundHandler(request: FastifyRequest): never {
@@ -59,6 +75,14 @@ function validationRefusal(
         path: instancePath.split('/').filter(Boolean),
       }) as unknown as z.core.$ZodIssue,
   )
+  const params = documents['params'] as { endpointId?: string; id?: string } | undefined
+  // An id that no endpoint or job can have is one that none has.
+  if (place === 'params' && issues[0]?.path[0] === 'endpointId') {
+    return new Refusal('ENDPOINT_NOT_FOUND', { endpoint: shortened(params?.endpointId) })
+  }
+  if (place === 'params' && issues[0]?.path[0] === 'id') {
+    return new Refusal('JOB_NOT_FOUND', { endpoint: params?.endpointId, id: shortened(params?.id) })
+  }
   const names: Record<string, string> = { body: 'The body', querystring: 'The query', params: 'The path' }
   return new Refusal('FIELD_INVALID', { ...fieldProblem(issues, documents[place], names[place] ?? place) })
 }
@@ -70,4 +94,8 @@ function pathOf(url: string): string {
 
 function withoutStop(sentence: string): string {
   return sentence.replace(/\.$/, '')
+}
+
+function shortened(id: string | undefined): string {
+  return id === undefined || id.length <= 64 ? (id ?? '') : `${id.slice(0, 64)}…`
 }

@@ -86,7 +86,7 @@ describe('a submission that does not fit', () => {
   }
 
   it('is taken at 1,000 levels exactly', async () => {
-    expect((await service.ask('POST', '/run', deep(998))).statusCode).toBe(200)
+    expect((await service.ask('POST', '/run', deep(999))).statusCode).toBe(200)
   })
 })
 
@@ -101,12 +101,12 @@ describe('a request that does not fit', () => {
   ][] = [
     ['an unknown endpoint', 'POST', '/v2/nope/run', 404, 'ENDPOINT_NOT_FOUND', "no endpoint 'nope'"],
     ['an unknown endpoint', 'GET', '/v2/nope/health', 404, 'ENDPOINT_NOT_FOUND', "no endpoint 'nope'"],
-    ['an endpoint id with odd characters', 'GET', '/v2/a%20b/health', 400, 'FIELD_INVALID', 'endpointId'],
+    ['an endpoint id with odd characters', 'GET', '/v2/a%20b/health', 404, 'ENDPOINT_NOT_FOUND', "'a b'"],
     ['an unknown job', 'GET', '/v2/default/status/nope', 404, 'JOB_NOT_FOUND', "no job 'nope'"],
     ['an unknown job', 'GET', '/v2/default/stream/nope', 404, 'JOB_NOT_FOUND', "no job 'nope'"],
     ['an unknown job', 'POST', '/v2/default/cancel/nope', 404, 'JOB_NOT_FOUND', "no job 'nope'"],
     ['an unknown job', 'POST', '/v2/default/retry/nope', 404, 'JOB_NOT_FOUND', "no job 'nope'"],
-    ['a job id with odd characters', 'GET', '/v2/default/status/..%2fx', 400, 'FIELD_INVALID', 'id'],
+    ['a job id with odd characters', 'GET', '/v2/default/status/..%2fx', 404, 'JOB_NOT_FOUND', "'../x'"],
     [
       'a wait too short',
       'POST',
@@ -135,6 +135,25 @@ describe('a request that does not fit', () => {
       expect(answer.json().error).toContain(says)
     })
   }
+
+  it.each(['text/plain', 'foo', 'application/json; charset=utf-16', 'a/b/c;;'])(
+    'is read whatever its label says: %s',
+    async (label) => {
+      const answer = await service.ask('POST', '/run', '{"input":{}}', { 'content-type': label })
+      expect(answer.statusCode).toBe(200)
+    },
+  )
+
+  it('gets 4xx in the one form for a path that cannot be decoded', async () => {
+    const answer = await service.http.inject({
+      url: '/v2/default/status/%zz',
+      headers: { authorization: KEY },
+    })
+    expect([answer.statusCode, answer.json()]).toEqual([
+      400,
+      { error: expect.stringMatching(/\.$/), code: 'REQUEST_INVALID' },
+    ])
+  })
 
   it('gets 413 for a body over the limit of its operation, and is taken just under it', async () => {
     const body = (bytes: number): string => `{"input":{"x":"${'x'.repeat(bytes - 18)}"}}`
