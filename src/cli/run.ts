@@ -35,10 +35,11 @@ export async function run(handlerPath: string, testInput: string | undefined): P
     output: 'lines',
   })
   try {
-    const first = await Promise.race([executor.start(), stop.told])
+    const over = Promise.race([stop.told, readerGone()])
+    const first = await Promise.race([executor.start(), over])
     if (first !== undefined) return void (process.exitCode = 1)
     const printed = new Printer()
-    const outcome = await Promise.race([runLocally(executor, job, printed), stop.told])
+    const outcome = await Promise.race([runLocally(executor, job, printed), over])
     printed.finish()
     if (typeof outcome === 'string') process.exitCode = 1
     else report(outcome, printed.hasValues)
@@ -91,6 +92,11 @@ function findTestInput(handlerPath: string, testInput: string | undefined): { te
       `The job cannot be read from ${file}: ${why}. Give one with --test-input '{"input":{…}}' or --test-input @file.json.`,
     )
   }
+}
+
+/** Resolves when nobody reads what is printed any more, as behind `head`. */
+function readerGone(): Promise<'EPIPE'> {
+  return new Promise((resolve) => process.stdout.on('error', () => resolve('EPIPE')))
 }
 
 /** Text goes out as it is, so that a streamed answer reads like one; everything else as a line of JSON. */

@@ -15,7 +15,7 @@ import {
   type LogMethod,
 } from './define-handler.ts'
 import type { FromChild, ToChild } from './messages.ts'
-import { NotJsonError, toJson } from './serialise.ts'
+import { NotJsonError, TooLargeError, toJson } from './serialise.ts'
 
 export type Send = (head: FromChild, payload?: Uint8Array) => void
 
@@ -228,7 +228,7 @@ function isGenerator(value: unknown): value is Generator | AsyncGenerator {
 function jobLog(run: number, send: Send): JobLog {
   const at = (level: 'debug' | 'info' | 'warn' | 'error'): LogMethod => {
     return (first: unknown, second: unknown = ''): void => {
-      const isFields = typeof first === 'object' && first !== null && !Array.isArray(first)
+      const isFields = typeof first === 'object' && first !== null && !isArray(first)
       const message = textOf(isFields ? second : first).slice(0, limits.logBytes)
       send({ type: 'log', run, level, fields: isFields ? loggable(first) : {}, message })
     }
@@ -236,11 +236,27 @@ function jobLog(run: number, send: Send): JobLog {
   return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
 }
 
+function isArray(value: object): boolean {
+  try {
+    return Array.isArray(value)
+  } catch {
+    // A revoked proxy is nothing any more.
+    return false
+  }
+}
+
+const SECRET_NAMES = /^(accessId|accessSecret|s3Config|authorization|apiKey|token|password|secret)$/i
+
+/** Secrets are masked wherever in the fields they are. */
+function masked(key: string, value: unknown): unknown {
+  return SECRET_NAMES.test(key) ? '[masked]' : value
+}
+
 /** A log line must never fail a job: what JSON cannot say, or too much of it, is told in a word. */
 function loggable(fields: object): Record<string, unknown> {
-  if (fields instanceof Error) return { err: describeThrown(fields) }
   try {
-    const text = JSON.stringify(fields)
+    if (fields instanceof Error) return { err: describeThrown(fields) }
+    const text = JSON.stringify(fields, masked)
     if (text.length <= limits.logBytes) return JSON.parse(text) as Record<string, unknown>
     return { cut: `fields of ${text.length} characters, more than ${limits.logBytes}` }
   } catch (cause) {
@@ -248,14 +264,29 @@ function loggable(fields: object): Record<string, unknown> {
   }
 }
 
-/** Whatever a handler threw, in the one shape of a failed job. */
+/** Whatever a handler threw, in the one shape of a failed job. Never throws, whatever its getters do. */
 export function describeThrown(thrown: unknown): JobError {
+  try {
+    return describe(thrown)
+  } catch {
+    return {
+      type: 'Error',
+      message: 'The handler threw something that cannot be read. Throw an Error.',
+      code: 'HANDLER_ERROR',
+    }
+  }
+}
+
+function describe(thrown: unknown): JobError {
   if (!(thrown instanceof Error)) {
     return { type: typeof thrown, message: cut(textOf(thrown)), code: 'HANDLER_ERROR' }
   }
   // An author may put anything into an error's fields.
   const { name, message, stack } = thrown as { name: unknown; message: unknown; stack: unknown }
-  const code = thrown instanceof RunFailure || thrown instanceof NotJsonError ? thrown.code : 'HANDLER_ERROR'
+  const code =
+    thrown instanceof RunFailure || thrown instanceof NotJsonError || thrown instanceof TooLargeError
+      ? thrown.code
+      : 'HANDLER_ERROR'
   const error: JobError = { type: cut(textOf(name) || 'Error'), message: cut(textOf(message)), code }
   return typeof stack === 'string' && code === 'HANDLER_ERROR' ? { ...error, stack: cut(stack) } : error
 }
@@ -269,7 +300,11 @@ function textOf(value: unknown): string {
   try {
     return JSON.stringify(value) ?? String(value)
   } catch {
-    // A cycle or a BigInt still has a name.
-    return Object.prototype.toString.call(value)
+    // A cycle or a BigInt still has a name; a revoked proxy has none.
+    try {
+      return Object.prototype.toString.call(value)
+    } catch {
+      return '[unreadable]'
+    }
   }
 }

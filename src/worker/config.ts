@@ -19,7 +19,8 @@ export const workerConfigSchema = z.strictObject({
     ),
   LONGSHORE_WORKER_TOKEN: z
     .string('must be set to a worker token or an API key of the queue')
-    .min(1, 'must not be empty'),
+    .min(1, 'must not be empty')
+    .regex(/^[\x21-\x7e]*$/, 'must be printable ASCII without spaces: it goes into a header'),
   LONGSHORE_WORKER_ID: z
     .string()
     .refine(

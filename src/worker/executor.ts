@@ -74,7 +74,9 @@ export class Executor {
   #starting: Promise<HandlerProcess> | undefined
   #runNumber = 0
   #failedStarts = 0
-  #isClosed = false
+  /** Every process that has not died, ready or not. */
+  readonly #living = new Set<HandlerProcess>()
+  readonly #closing = new AbortController()
 
   constructor(options: ExecutorOptions) {
     this.#options = options
@@ -96,11 +98,13 @@ export class Executor {
 
   /** Ends the process. Jobs that still run are stopped. */
   async close(): Promise<void> {
-    this.#isClosed = true
-    const process = this.#process ?? (await this.#starting?.catch(() => undefined))
+    this.#closing.abort()
+    const idle = this.#runs.size === 0 ? this.#process : undefined
     this.#process = undefined
-    if (!process) return
-    await (this.#runs.size > 0 ? process.kill() : process.leave(LEAVE_MS))
+    // One that is still loading has nothing to finish, and may never be done with it.
+    await Promise.all(
+      [...this.#living].map((process) => (process === idle ? process.leave(LEAVE_MS) : process.kill())),
+    )
   }
 
   #begin(
@@ -140,13 +144,19 @@ export class Executor {
     let reason: AbortReason | undefined
     const begin = async (): Promise<void> => {
       const process = await this.#respawn()
-      if (reason !== undefined) settle({ kind: 'stopped', reason, executionMs: 0 })
-      else if (process) begun = this.#begin(process, assignment, listener, settle)
+      if (reason !== undefined) return
+      if (process) begun = this.#begin(process, assignment, listener, settle)
       else settle({ kind: 'stopped', reason: 'shutdown', executionMs: 0 })
     }
     void begin()
     return {
-      abort: (given) => (begun ? begun.abort(given) : (reason ??= given)),
+      abort(given) {
+        if (begun) return begun.abort(given)
+        if (reason !== undefined) return
+        // There may never be a process to run it in: its slot is free again at once.
+        reason = given
+        settle({ kind: 'stopped', reason, executionMs: 0 })
+      },
       stored: (bytes) => begun?.stored(bytes),
     }
   }
@@ -178,6 +188,7 @@ export class Executor {
         onLine: (stream, line) => events.emit('line', { stream, line, ids: this.#idsOf(process) }),
       },
     })
+    this.#living.add(process)
     void process.died.then((death) => this.#onDeath(process, death))
     await process.ready
     return process
@@ -193,7 +204,9 @@ export class Executor {
       } catch (cause) {
         this.#failedStarts += 1
         this.#options.events.emit('unready', { cause, failures: this.#failedStarts })
-        await pause(this.#options.clock, backoffMs(this.#failedStarts, { baseMs: 200, maxMs: 10_000 }))
+        if (this.#isClosed) break
+        const waitMs = backoffMs(this.#failedStarts, { baseMs: 200, maxMs: 10_000 })
+        await pause(this.#options.clock, waitMs, this.#closing.signal)
       } finally {
         this.#starting = undefined
       }
@@ -251,6 +264,7 @@ export class Executor {
   }
 
   #onDeath(process: HandlerProcess, death: Death): void {
+    this.#living.delete(process)
     if (this.#process === process) {
       this.#process = undefined
       if (!this.#isClosed) void this.#respawn()
@@ -272,6 +286,10 @@ export class Executor {
 
   #scratchDirOf(run: number): string {
     return `${this.#scratchRoot}-${run}`
+  }
+
+  get #isClosed(): boolean {
+    return this.#closing.signal.aborted
   }
 
   #idsOf(process: HandlerProcess): string[] {

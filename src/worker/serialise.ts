@@ -4,6 +4,10 @@ export class NotJsonError extends Error {
   readonly code = 'OUTPUT_NOT_JSON'
 }
 
+export class TooLargeError extends Error {
+  readonly code = 'OUTPUT_TOO_LARGE'
+}
+
 /**
  * The value as JSON text. `undefined` is null at the top and left out of objects; what JSON would silently drop or
  * change (functions, symbols, BigInt, NaN, Infinity, Map, Set, bytes, undefined in arrays, cycles) throws
@@ -15,6 +19,11 @@ export function toJson(value: unknown, name: string): string {
   try {
     return JSON.stringify(value) ?? 'null'
   } catch (cause) {
+    // V8 has no text of more than half a gigabyte.
+    if (cause instanceof RangeError && cause.message.includes('string length'))
+      throw new TooLargeError(
+        `${name} is more JSON than a text can hold. Yield it in pieces, or upload it and return its URL.`,
+      )
     throw new NotJsonError(
       `${name} cannot be written as JSON: ${cause instanceof Error ? cause.message : String(cause)}.`,
     )

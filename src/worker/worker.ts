@@ -23,6 +23,9 @@ export interface WorkerOptions {
   killGraceMs: number
 }
 
+/** How long the last reports may take after the last job was told to end. */
+const LAST_WORDS_MS = 1_000
+
 interface Held {
   lease: LeaseHead
   input: Uint8Array
@@ -42,6 +45,7 @@ export class Worker {
   #isDraining = false
   #handBack: Timer | undefined
   #drainTimer: Timer | undefined
+  #lastWords: Timer | undefined
   #jobs = 0
 
   constructor(options: WorkerOptions) {
@@ -180,11 +184,20 @@ export class Worker {
 
   #stopAll(): void {
     for (const { run } of this.#running.values()) run?.abort('shutdown')
+    // A queue that does not answer must not keep the worker: what is unsaid then runs again when its lease lapses.
+    const { clock, killGraceMs } = this.#options
+    this.#lastWords ??= clock.after(killGraceMs + LAST_WORDS_MS, () => this.#leave())
   }
 
   #leaveWhenDone(): void {
     if (!this.#isDraining || this.#running.size > 0 || this.#outbox.size > 0) return
+    this.#leave()
+  }
+
+  #leave(): void {
     this.#drainTimer?.clear()
+    this.#lastWords?.clear()
+    this.#handBack?.clear()
     this.#loop.close()
     this.#options.events.emit('stopped', { jobs: this.#jobs })
     this.#left.resolve()

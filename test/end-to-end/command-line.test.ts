@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { fixture, longshore, serve, startWorker, template, temporaryDir } from '../support/processes.ts'
+import { fixture, longshore, main, serve, startWorker, template, temporaryDir } from '../support/processes.ts'
 
 async function run(args: string[], cwd?: string): Promise<{ code: unknown; out: string; err: string }> {
   const child = longshore(['run', ...args], cwd === undefined ? {} : { cwd })
@@ -63,6 +63,13 @@ describe('longshore run', () => {
     expect(out).toBe('1\n')
     expect(err).toContain('printed')
     expect(err).toContain('progress: {"half":true}')
+  })
+
+  it('ends quietly when nobody reads on', async () => {
+    const command = `${process.execPath} ${main} run ${fixture('streams-for-ever.ts')} --test-input '{"input":{}}' | head -c 1`
+    const { status, stderr } = spawnSync('bash', ['-o', 'pipefail', '-c', command], { encoding: 'utf8' })
+    expect(status).toBe(1)
+    expect(stderr).not.toMatch(/^ {4}at |EPIPE/m)
   })
 
   const refused: [what: string, args: string[], says: RegExp][] = [

@@ -1,4 +1,6 @@
-import { describe, expect, it } from 'vitest'
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { Client } from '../../src/client/client.ts'
 import { fixture, KEY, longshore, serve, startWorker, temporaryDir } from '../support/processes.ts'
 import { join } from 'node:path'
@@ -105,6 +107,29 @@ describe('the service', () => {
     expect((await waiting).status).toBe('IN_QUEUE')
   })
 
+  it('ends on SIGTERM beside connections on which nothing ever comes', async () => {
+    const server = await serve()
+    const { hostname, port } = new URL(server.endpointUrl)
+    for (const words of ['', 'POST /v2/default/run HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{']) {
+      const socket = connect(Number(port), hostname)
+      onTestFinished(() => void socket.destroy())
+      socket.on('error', () => undefined)
+      await once(socket, 'connect')
+      socket.write(words)
+    }
+    await server.client.health()
+    expect(await server.kill('SIGTERM')).toBe(0)
+  })
+
+  it('answers what is no HTTP in the one form of its errors', async () => {
+    const { hostname, port } = new URL((await serve()).endpointUrl)
+    const socket = connect(Number(port), hostname)
+    socket.end('NONSENSE\r\n\r\n')
+    const answer = (await socket.setEncoding('utf8').toArray()).join('')
+    expect(answer).toMatch(/^HTTP\/1\.1 400 /)
+    expect(JSON.parse(answer.split('\r\n\r\n')[1] ?? '')).toMatchObject({ code: 'REQUEST_INVALID' })
+  })
+
   it('keeps what it accepted through kill -9', async () => {
     const first = await serve()
     const worker = await startWorker(first.endpointUrl, fixture('echo.ts'))
@@ -165,6 +190,30 @@ describe('the worker', () => {
     await worker.says(/began/)
     expect(await worker.kill('SIGTERM')).toBe(0)
     expect(await client.status(id)).toMatchObject({ status: 'IN_QUEUE', attempt: 1, reason: 'released' })
+  })
+
+  it('leaves on SIGTERM while its handler is still getting ready', async () => {
+    const { endpointUrl } = await serve()
+    const worker = longshore(['start', fixture('never-ready.ts')], {
+      env: { LONGSHORE_ENDPOINT_URL: endpointUrl, LONGSHORE_WORKER_TOKEN: KEY },
+    })
+    await worker.says(/(getting ready)/)
+    expect(await worker.kill('SIGTERM')).toBe(0)
+  })
+
+  it('leaves on a second SIGTERM though the queue is gone and a result unsaid', async () => {
+    const server = await serve()
+    const worker = await startWorker(server.endpointUrl, fixture('takes-a-while.ts'), [
+      '--kill-grace-ms',
+      '100',
+    ])
+    await server.client.run({ input: { ms: 300 } })
+    await worker.says(/began/)
+    await server.kill('SIGKILL')
+    await worker.says(/(queue cannot be reached)/)
+    worker.child.kill('SIGTERM')
+    await worker.says(/(takes no more jobs)/)
+    expect(await worker.kill('SIGTERM')).toBe(0)
   })
 
   it('exits with 1 and a sentence when the queue does not know its token or its endpoint', async () => {

@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
 import { Client } from '../../src/client/client.ts'
 
-const main = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))
+export const main = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))
 export const KEY = 'end-to-end-key'
 
 export interface Process {

@@ -36,6 +36,12 @@ describe('loadWorkerConfig', () => {
     expect(loadWorkerConfig(env, { concurrency: undefined, drainMs: undefined }).concurrency).toBe(1)
   })
 
+  it('refuses a token that no header can carry, without showing it', () => {
+    const [problem] = problemsOf({ ...env, LONGSHORE_WORKER_TOKEN: 'hush\n' })
+    expect(problem).toMatch(/LONGSHORE_WORKER_TOKEN must be printable ASCII/)
+    expect(problem).not.toContain('hush')
+  })
+
   it('ignores the rest of the environment', () => {
     expect(loadWorkerConfig({ ...env, PATH: '/bin', LONGSHORE_LOG_LEVEL: 'debug' }, {})).not.toHaveProperty(
       'PATH',

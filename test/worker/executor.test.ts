@@ -88,6 +88,13 @@ describe('what a handler throws', () => {
     expect(await executor.errorOf({ kind })).toEqual({ ...error, code: 'HANDLER_ERROR' })
   })
 
+  it.each(['revoked proxy', 'error with a throwing getter'])('need not be readable: %s', async (kind) => {
+    expect(await executor.errorOf({ kind })).toMatchObject({
+      message: expect.stringContaining('cannot be read'),
+      code: 'HANDLER_ERROR',
+    })
+  })
+
   it('is cut when it is very long', async () => {
     const { message, stack } = await executor.errorOf({ kind: 'long message' })
     expect(message).toBe(`${'x'.repeat(32_000)}…`)
@@ -200,9 +207,18 @@ describe('the log', () => {
       'number as message',
       'cycle',
       'BigInt',
+      'revoked proxy',
       'two megabytes',
     ])('takes whatever it is given, without harm to the job: %s', async (kind) => {
       expect(await executor.run({ kind }).outcome).toMatchObject({ kind: 'completed' })
+    })
+
+    it('masks secrets wherever they are', async () => {
+      const before = executor.logs.all.length
+      await executor.run({ kind: 'nested secrets' }).outcome
+      const said = JSON.stringify(executor.logs.all.slice(before))
+      expect(said).toContain('[masked]')
+      expect(said).not.toContain('hush')
     })
 
     it('says of an error what it is', async () => {
