@@ -10,6 +10,8 @@ import { wordAccuracy } from './word-accuracy.ts'
 
 const template = fileURLToPath(new URL('../templates/ocr/', import.meta.url))
 const LOOK_EVERY_MS = 150
+/** Bytes whose base64 fits into the 10 MiB that a submission may have. */
+const LARGEST_PICTURE = 7_500_000
 
 interface PageText {
   page: number
@@ -25,15 +27,16 @@ async function main(pictures: string[]): Promise<number> {
   const paths = pictures.length > 0 ? pictures.map((path) => resolve(from, path)) : [`${template}page.png`]
   let pages: string[]
   try {
-    pages = paths.map((path) => readFileSync(path).toString('base64'))
+    pages = await Promise.all(paths.map(pageOf))
   } catch (cause) {
     say(`The picture cannot be read: ${cause instanceof Error ? cause.message : String(cause)}.`)
     return 1
   }
   say('Starting the queue service and a worker on templates/ocr …')
-  const service = await startService(`${template}handler.ts`)
   const interrupted = new AbortController()
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interrupted.abort())
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => interrupted.abort())
+  const service = await startService(`${template}handler.ts`, interrupted.signal)
+  if (!service) return 130
   try {
     return await readPages(service, pages, {
       isOwnPicture: pictures.length > 0,
@@ -47,6 +50,19 @@ async function main(pictures: string[]): Promise<number> {
   } finally {
     await service.stop()
   }
+}
+
+/** A picture as base64. One too large for a job's body is sent as a JPEG. */
+async function pageOf(path: string): Promise<string> {
+  const picture = readFileSync(path)
+  if (picture.byteLength <= LARGEST_PICTURE) return picture.toString('base64')
+  const { default: sharp } = await import('sharp')
+  const smaller = await sharp(picture)
+    .flatten({ background: 'white' })
+    .grayscale()
+    .jpeg({ quality: 85 })
+    .toBuffer()
+  return smaller.toString('base64')
 }
 
 async function readPages(

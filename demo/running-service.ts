@@ -18,8 +18,11 @@ export interface RunningService {
 const cli = fileURLToPath(new URL('../dist/cli/main.js', import.meta.url))
 const READY_MS = 30_000
 
-/** Starts `longshore serve` on a free port and `longshore start` on a handler; resolves when both are ready. */
-export async function startService(handler: string): Promise<RunningService> {
+/** Starts `longshore serve` on a free port and `longshore start` on a handler; resolves when both are ready, with nothing when interrupted before. */
+export async function startService(
+  handler: string,
+  interrupted: AbortSignal,
+): Promise<RunningService | undefined> {
   const dir = mkdtempSync(join(tmpdir(), 'longshore-demo-'))
   const apiKey = randomBytes(16).toString('hex')
   const children: ChildProcess[] = []
@@ -42,20 +45,26 @@ export async function startService(handler: string): Promise<RunningService> {
         LONGSHORE_API_KEY: apiKey,
       },
     )
-    const endpointUrl = await saidBy(server, 'stdout', /Serving (\S+)/)
+    const endpointUrl = await saidBy(server, 'stdout', /Serving (\S+)/, interrupted)
     const worker = run(['start', handler], {
       LONGSHORE_ENDPOINT_URL: endpointUrl,
       LONGSHORE_WORKER_TOKEN: apiKey,
     })
-    await saidBy(worker, 'stderr', /(ready after)/)
+    await saidBy(worker, 'stderr', /(ready after)/, interrupted)
     return { endpointUrl, apiKey, stop }
   } catch (cause) {
     await stop()
+    if (interrupted.aborted) return undefined
     throw cause
   }
 }
 
-async function saidBy(child: ChildProcess, from: 'stdout' | 'stderr', pattern: RegExp): Promise<string> {
+async function saidBy(
+  child: ChildProcess,
+  from: 'stdout' | 'stderr',
+  pattern: RegExp,
+  interrupted: AbortSignal,
+): Promise<string> {
   const said: string[] = []
   const found = Promise.withResolvers<string>()
   const listen = (piece: unknown): void => {
@@ -69,13 +78,18 @@ async function saidBy(child: ChildProcess, from: 'stdout' | 'stderr', pattern: R
   const ended = once(child, 'exit').then(([code]) => {
     throw new Error(`A process ended with code ${String(code)} before it was ready:\n${said.join('')}`)
   })
-  const late = AbortSignal.timeout(READY_MS)
-  const timedOut = once(late, 'abort').then(() => {
+  const late = AbortSignal.any([AbortSignal.timeout(READY_MS), interrupted])
+  const timedOut = aborted(late).then(() => {
     throw new Error(`A process was not ready within ${READY_MS} ms:\n${said.join('')}`)
   })
   ended.catch(() => undefined)
   timedOut.catch(() => undefined)
   return Promise.race([found.promise, ended, timedOut])
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve()
+  return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
 }
 
 async function end(child: ChildProcess): Promise<void> {

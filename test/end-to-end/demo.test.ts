@@ -1,16 +1,16 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
-import { template } from '../support/processes.ts'
+import { template, temporaryDir } from '../support/processes.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
-async function demo(args: string[] = []): Promise<{ code: unknown; out: string }> {
+async function demo(args: string[] = [], dir = temporaryDir()): Promise<{ code: unknown; out: string }> {
   const child = spawn('npm', ['run', 'demo', '--', ...args], {
     cwd: root,
+    env: { ...process.env, TMPDIR: dir },
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   let out = ''
@@ -21,13 +21,14 @@ async function demo(args: string[] = []): Promise<{ code: unknown; out: string }
 
 describe('npm run demo', () => {
   it('reads the scanned page, shows progress, text, the share of words and the record, and leaves nothing', async () => {
-    const { code, out } = await demo()
+    const dir = temporaryDir()
+    const { code, out } = await demo([], dir)
     expect(code).toBe(0)
     expect(out).toMatch(/Reading: \d+ %/)
     expect(out).toContain('Call me Ishmael')
     expect(Number(/Words read right: ([\d.]+) %/.exec(out)?.[1])).toBeGreaterThan(95)
     expect(out).toMatch(/"status": "COMPLETED",\n {2}"delayTime": \d+,\n {2}"executionTime": \d+/)
-    expect(readdirSync(tmpdir()).filter((name) => name.startsWith('longshore-demo-'))).toEqual([])
+    expect(readdirSync(dir).filter((name) => name.startsWith('longshore-demo-'))).toEqual([])
   })
 
   it("reads the user's own picture, and says so when it cannot", async () => {
