@@ -76,3 +76,10 @@ export const jobErrorSchema = z.object({
   code: z.string(),
 })
 export type JobError = z.output<typeof jobErrorSchema>
+
+/** W3C trace context: whoever submitted the job, so that a handler's spans hang below theirs. */
+export const traceContextSchema = z.object({
+  traceparent: z.string().regex(/^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/),
+  tracestate: z.string().max(512).optional(),
+})
+export type TraceContext = z.output<typeof traceContextSchema>

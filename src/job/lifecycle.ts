@@ -29,6 +29,8 @@ export const transitions = {
   lapse: { from: ['IN_PROGRESS'], to: 'IN_QUEUE', reason: 'lease-lapsed' },
   /** The lease ran out and no attempt is left. */
   lapseLast: { from: ['IN_PROGRESS'], to: 'FAILED', reason: 'worker-lost' },
+  /** Its process died with other jobs in it, and nobody can tell whose doing that was; an attempt is left. */
+  lose: { from: ['IN_PROGRESS'], to: 'IN_QUEUE', fenced: true, reason: 'process-lost' },
   release: { from: ['IN_PROGRESS'], to: 'IN_QUEUE', fenced: true, reason: 'released' },
   cancel: { from: ['IN_QUEUE', 'IN_PROGRESS'], to: 'CANCELLED', reason: 'cancelled' },
   purge: { from: ['IN_QUEUE'], to: 'CANCELLED', reason: 'purged' },

@@ -39,4 +39,6 @@ export const limits = {
   /** What a foreign worker may post: an output, its error text, and room for the envelope. */
   reportBodyBytes: 24 * MiB,
   errorTextChars: 32_000,
+  /** Jobs of one worker at a time. */
+  concurrency: 1_000,
 } as const

@@ -1,7 +1,7 @@
 // The exchange: the one message between a Longshore worker and a Longshore server, and its bytes on the wire.
 
 import { z } from 'zod'
-import { jobErrorSchema, jobIdSchema, policySchema, s3ConfigSchema } from '../job/job.ts'
+import { jobErrorSchema, jobIdSchema, policySchema, s3ConfigSchema, traceContextSchema } from '../job/job.ts'
 import { limits } from '../job/limits.ts'
 
 /** `[head length u32][head JSON][payloads, in the order in which the head counts them]`. */
@@ -32,6 +32,8 @@ export const endedSchema = z.discriminatedUnion('outcome', [
   endedBase.extend({ outcome: z.literal('timedOut'), error: jobErrorSchema }),
   /** Handed back, the attempt not counted. */
   endedBase.extend({ outcome: z.literal('released') }),
+  /** Its process died for a reason that may be another job's: the attempt counts, and it runs alone next time. */
+  endedBase.extend({ outcome: z.literal('lost'), error: jobErrorSchema }),
 ])
 export type Ended = z.output<typeof endedSchema>
 
@@ -89,6 +91,9 @@ const leaseSchema = leaseRefSchema.extend({
   executionTimeoutMs: z.int(),
   policy: policySchema,
   s3Config: s3ConfigSchema.optional(),
+  trace: traceContextSchema.optional(),
+  /** No other job may share its process. */
+  alone: z.literal(true).optional(),
   /** The input's length among the payloads. */
   bytes: z.int().min(0),
 })

@@ -224,17 +224,13 @@ export class Dispatch {
   }
 }
 
-function leaseHead({
-  id,
-  lease,
-  attempt,
-  executionTimeoutMs,
-  policy,
-  s3Config,
-  input,
-}: OpenedJob): LeaseHead {
-  const head = { id, lease, attempt, executionTimeoutMs, policy, bytes: input.byteLength }
-  return s3Config ? { ...head, s3Config } : head
+function leaseHead(job: OpenedJob): LeaseHead {
+  const { id, lease, attempt, executionTimeoutMs, policy, s3Config, trace, isAlone, input } = job
+  const head: LeaseHead = { id, lease, attempt, executionTimeoutMs, policy, bytes: input.byteLength }
+  if (s3Config) head.s3Config = s3Config
+  if (trace) head.trace = trace
+  if (isAlone) head.alone = true
+  return head
 }
 
 function keyOf({ endpoint, worker }: { endpoint: string; worker: string }): string {

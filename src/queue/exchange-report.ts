@@ -1,7 +1,7 @@
 // What a worker reports in an exchange: read with its payloads, then written to the store in its order.
 
 import type { Ack, Ended, ExchangeRequest, LeaseRef, PayloadReader } from '../protocol/exchange.ts'
-import type { End, FencedAnswer, NewChunk, Store } from '../store/store.ts'
+import type { End, Fence, FencedAnswer, NewChunk, Store } from '../store/store.ts'
 import { fenceOf, type Session } from './session.ts'
 
 export interface Reports {
@@ -36,7 +36,7 @@ export function readReports(request: ExchangeRequest, payloads: PayloadReader): 
   }
 }
 
-function endOf(ended: Exclude<Ended, { outcome: 'released' }>, output: Uint8Array | undefined): End {
+function endOf(ended: Exclude<Ended, { outcome: 'released' | 'lost' }>, output: Uint8Array | undefined): End {
   switch (ended.outcome) {
     case 'completed':
       return { event: 'complete', ...(output && { output }) }
@@ -83,15 +83,25 @@ export async function writeReports(
     writes.push(write.then((state) => state === 'stale' && note(ref, state)))
   }
   for (const { ended, output } of reports.ended) {
-    const write =
-      ended.outcome === 'released'
-        ? store.jobs.release(fenceOf(session, ended), now)
-        : store.jobs.settle(fenceOf(session, ended), endOf(ended, output), {
-            executionMs: ended.executionMs,
-            now,
-          })
+    const write = writeEnd(store, fenceOf(session, ended), { ended, output, now })
     writes.push(write.then((state) => (note(ended, state).ended = true)))
   }
   await Promise.all(writes)
   return [...acks.values()]
+}
+
+function writeEnd(
+  store: Store,
+  fence: Fence,
+  { ended, output, now }: { ended: Ended; output: Uint8Array | undefined; now: number },
+): Promise<FencedAnswer> {
+  const { executionMs } = ended
+  switch (ended.outcome) {
+    case 'released':
+      return store.jobs.release(fence, now)
+    case 'lost':
+      return store.jobs.lose(fence, { error: ended.error, executionMs, now })
+    default:
+      return store.jobs.settle(fence, endOf(ended, output), { executionMs, now })
+  }
 }

@@ -1,6 +1,6 @@
 // The contract of the durable state: what every engine guarantees, in the words of the queue.
 
-import type { JobError, Policy } from '../job/job.ts'
+import type { JobError, Policy, TraceContext } from '../job/job.ts'
 import type { JobStatus } from '../job/lifecycle.ts'
 import type { PartKind } from '../job/chunk.ts'
 
@@ -31,6 +31,7 @@ export interface NewJob {
   /** Sealed by the caller; the store never sees what is in it. */
   sealedS3Config?: Uint8Array
   retentionMs: number
+  trace?: TraceContext
   idempotency?: { key: string; bodyHash: string }
   now: number
 }
@@ -78,6 +79,9 @@ export interface LeasedJob {
   input: Uint8Array
   webhook?: string
   sealedS3Config?: Uint8Array
+  trace?: TraceContext
+  /** No other job may share its process: it may be what ended one before. */
+  isAlone: boolean
 }
 
 /** The right to speak for a running job: its lease token, or, for a wire without tokens, the worker that holds it. */
@@ -181,6 +185,11 @@ export interface JobStore {
   settle(fence: Fence, end: End, report: { executionMs?: number; now: number }): Promise<FencedAnswer>
   /** Gives the job back to its old place in the queue, the attempt not counted, its chunks removed. */
   release(fence: Fence, now: number): Promise<FencedAnswer>
+  /**
+   * Gives back a job whose process died for a reason that may be this job or one beside it: like a release, but the
+   * attempt counts and the job is leased as one that runs alone. With no attempt left it fails with the error.
+   */
+  lose(fence: Fence, report: { error: JobError; executionMs: number; now: number }): Promise<FencedAnswer>
   /** Idempotent: answers the status as it is now. A running job's worker gets a stop. */
   cancel(
     endpoint: string,

@@ -18,6 +18,7 @@ const rows = [
   ['IN_PROGRESS', 'complete', 'COMPLETED'],
   ['IN_PROGRESS', 'fail', 'FAILED'],
   ['IN_PROGRESS', 'timeOut', 'TIMED_OUT'],
+  ['IN_PROGRESS', 'lose', 'IN_QUEUE'],
   ['IN_PROGRESS', 'release', 'IN_QUEUE'],
   ['IN_QUEUE', 'cancel', 'CANCELLED'],
   ['IN_PROGRESS', 'cancel', 'CANCELLED'],
@@ -40,6 +41,7 @@ const events = [
   'timeOut',
   'lapse',
   'lapseLast',
+  'lose',
   'release',
   'cancel',
   'purge',
@@ -68,6 +70,7 @@ describe('transitions', () => {
     expect(fenced.map(([event]) => event).toSorted()).toEqual([
       'complete',
       'fail',
+      'lose',
       'release',
       'start',
       'timeOut',

@@ -92,6 +92,7 @@ export function describeStore(name: string, open: () => Promise<EngineUnderTest>
         fail: (job) => store.jobs.settle(fence(job), { event: 'fail', error: ERROR }, { now: T0 }),
         timeOut: (job) => store.jobs.settle(fence(job), { event: 'timeOut', error: ERROR }, { now: T0 }),
         release: (job) => store.jobs.release(fence(job), T0),
+        lose: (job) => store.jobs.lose(fence(job), { error: ERROR, executionMs: 1, now: T0 }),
         cancel: () => store.jobs.cancel('ep', 'job', T0),
         purge: () => store.jobs.purge('ep', T0),
         retry: () => store.jobs.retry('ep', 'job', T0),
@@ -134,6 +135,7 @@ export function describeStore(name: string, open: () => Promise<EngineUnderTest>
           expect(await store.jobs.start(wrong, { agoMs: 0, graceMs: 0, leaseMs: 1, now: T0 })).toBe('stale')
           expect(await store.jobs.settle(wrong, { event: 'complete' }, { now: T0 })).toBe('stale')
           expect(await store.jobs.release(wrong, T0)).toBe('stale')
+          expect(await store.jobs.lose(wrong, { error: ERROR, executionMs: 1, now: T0 })).toBe('stale')
           expect(await store.jobs.setProgress(wrong, json(1))).toBe('stale')
           expect(await store.jobs.appendChunks(wrong, { chunks: [{ output: json(1) }], now: T0 })).toEqual({
             state: 'stale',
@@ -195,6 +197,43 @@ export function describeStore(name: string, open: () => Promise<EngineUnderTest>
           ['b', 1],
           ['c', 1],
         ])
+      })
+
+      it('gives a lost job back with its attempt counted, to run alone, and fails it when that was the last', async () => {
+        for (const id of ['a', 'b']) await submit(id)
+        const [a, b] = await lease(T0, 2)
+        if (!a || !b) throw new Error('no leases')
+        expect([a.isAlone, b.isAlone]).toEqual([false, false])
+        await start(a)
+        await store.jobs.appendChunks(fence(a), { chunks: [{ output: json('lost') }], now: T0 })
+        await store.jobs.lose(fence(b), { error: ERROR, executionMs: 30, now: T0 })
+        await store.jobs.lose(fence(a), { error: ERROR, executionMs: 30, now: T0 })
+        expect(await store.jobs.find('ep', 'a', T0)).toMatchObject({
+          status: 'IN_QUEUE',
+          reason: 'process-lost',
+        })
+        const again = await lease(T0, 2)
+        expect(again.map(({ id, attempt, isAlone }) => [id, attempt, isAlone])).toEqual([
+          ['a', 2, true],
+          ['b', 2, true],
+        ])
+        expect((await store.jobs.count('ep')).retried).toBe(2)
+        const chunks = await store.jobs.readChunks('ep', 'a', { after: 0, maxBytes: 1e6, now: T0 })
+        expect(chunks).toMatchObject({ kind: 'read', chunks: [] })
+        for (const job of again) await store.jobs.lose(fence(job), { error: ERROR, executionMs: 30, now: T0 })
+        expect(await store.jobs.find('ep', 'a', T0)).toMatchObject({
+          status: 'FAILED',
+          error: ERROR,
+          executionTime: 30,
+        })
+        await store.jobs.retry('ep', 'a', T0)
+        expect(await leaseOne()).toMatchObject({ id: 'a', attempt: 1, isAlone: false })
+      })
+
+      it('gives the trace context of the submission with the job', async () => {
+        const trace = { traceparent: `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`, tracestate: 'x=1' }
+        await submit('job', { trace })
+        expect((await leaseOne()).trace).toEqual(trace)
       })
 
       it('leases to a worker known by name alone, and fences by that name', async () => {

@@ -25,9 +25,9 @@ export class SqliteClientVerbs implements ClientVerbs {
       const position = this.#context.nextPosition()
       const inserted = statements.find(
         `insert into jobs (id, endpoint, status, position, submitted_at, counted_from, gone_at, retention_ms,
-           execution_timeout_ms, low_priority, ttl_ms, webhook, s3_config, idempotency_key, body_hash)
+           execution_timeout_ms, low_priority, ttl_ms, webhook, s3_config, trace, idempotency_key, body_hash)
          values ($id, $endpoint, 'IN_QUEUE', $position, $now, $now, $now + $ttl, $retention,
-           $timeout, $low, $ttl, $webhook, $s3, $key, $hash) returning seq`,
+           $timeout, $low, $ttl, $webhook, $s3, $trace, $key, $hash) returning seq`,
         {
           id: job.id,
           endpoint: job.endpoint,
@@ -39,6 +39,7 @@ export class SqliteClientVerbs implements ClientVerbs {
           low: job.policy.lowPriority ? 1 : 0,
           webhook: job.webhook ?? null,
           s3: job.sealedS3Config ?? null,
+          trace: job.trace ? JSON.stringify(job.trace) : null,
           key: job.idempotency?.key ?? null,
           hash: job.idempotency?.bodyHash ?? null,
         },
@@ -84,7 +85,7 @@ export class SqliteClientVerbs implements ClientVerbs {
       deleteChunks(statements, row['seq'] ?? null)
       statements.run(
         `update jobs set status = '${transitions.retry.to}', reason = '${transitions.retry.reason}',
-           position = $position, attempt = 1, counted_from = $now, ran_ms = 0, execution_ms = null, worker = null,
+           position = $position, attempt = 1, runs_alone = 0, counted_from = $now, ran_ms = 0, execution_ms = null, worker = null,
            ended_at = null, gone_at = $expiresAt, output = null, error = null where seq = $seq`,
         { seq: integer(row['seq']), position: this.#context.nextPosition(), expiresAt, now },
       )

@@ -82,7 +82,7 @@ export class Counters implements CommitCounters {
     if (to === 'IN_PROGRESS') sums.in_progress += jobs
     if (to === 'COMPLETED') sums.completed += jobs
     if (to === 'FAILED' || to === 'TIMED_OUT') sums.failed += jobs
-    if (event === 'lapse' || event === 'retry') sums.retried += jobs
+    if (event === 'lapse' || event === 'lose' || event === 'retry') sums.retried += jobs
   }
 
   write(): void {

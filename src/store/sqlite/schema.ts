@@ -95,6 +95,12 @@ const migrations: readonly string[] = [
     primary key (job, idx)
   );
   `,
+  `
+  /** Whether no other job may share its process. */
+  alter table jobs add column runs_alone integer not null default 0;
+  /** W3C trace context of the submission, as JSON. */
+  alter table jobs add column trace text;
+  `,
 ]
 
 export const SCHEMA_VERSION = migrations.length

@@ -150,6 +150,7 @@ function composeJobs(context: Context): JobStore {
     setProgress: (...report) => worker.setProgress(...report),
     settle: (...report) => worker.settle(...report),
     release: (...ask) => worker.release(...ask),
+    lose: (...report) => worker.lose(...report),
     find: (...ask) => reads.find(...ask),
     readChunks: (...ask) => reads.readChunks(...ask),
     markRead: (...ask) => reads.markRead(...ask),

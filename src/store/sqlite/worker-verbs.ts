@@ -2,6 +2,7 @@
 
 import { randomBytes } from 'node:crypto'
 import { limits } from '../../job/limits.ts'
+import type { JobError, TraceContext } from '../../job/job.ts'
 import { transitions } from '../../job/lifecycle.ts'
 import type { End, Fence, FencedAnswer, JobStore, LeaseAsk, LeasedJob, NewChunk } from '../store.ts'
 import {
@@ -16,11 +17,20 @@ import {
   type Context,
   type Row,
 } from './context.ts'
+import type { Transaction } from './group-commit.ts'
 import { inStatuses } from './schema.ts'
 
 type WorkerVerbs = Pick<
   JobStore,
-  'lease' | 'start' | 'extend' | 'extendHeldBy' | 'appendChunks' | 'setProgress' | 'settle' | 'release'
+  | 'lease'
+  | 'start'
+  | 'extend'
+  | 'extendHeldBy'
+  | 'appendChunks'
+  | 'setProgress'
+  | 'settle'
+  | 'release'
+  | 'lose'
 >
 
 const LIMIT_IN_FORCE = `coalesce(execution_timeout_ms, (select execution_timeout_ms from endpoints where endpoints.id = jobs.endpoint))`
@@ -44,7 +54,7 @@ export class SqliteWorkerVerbs implements WorkerVerbs {
            select seq from jobs where endpoint = $endpoint and ${inStatuses(transitions.lease.from)} and ${IS_PRESENT}
            order by position limit $count)
          returning id, position, lease, attempt, ${LIMIT_IN_FORCE} as limit_ms, execution_timeout_ms, low_priority, ttl_ms,
-           webhook, s3_config, (select body from inputs where job = jobs.seq) as input`,
+           webhook, s3_config, trace, runs_alone, (select body from inputs where job = jobs.seq) as input`,
         {
           token: `${randomBytes(9).toString('base64url')}.`,
           worker: ask.worker,
@@ -174,56 +184,87 @@ export class SqliteWorkerVerbs implements WorkerVerbs {
   }
 
   settle(fence: Fence, end: End, report: { executionMs?: number; now: number }): Promise<FencedAnswer> {
-    const { statements, counters, commits } = this.#context
+    return this.#context.commits.submit((transaction) => this.#settle(transaction, fence, end, report))
+  }
+
+  #settle(
+    transaction: Transaction,
+    fence: Fence,
+    end: End,
+    report: { executionMs?: number; now: number },
+  ): FencedAnswer {
+    const { statements, counters } = this.#context
     const { guard, bind } = fenceGuard(fence, end.event)
     const status = transitions[end.event].to
-    return commits.submit((transaction) => {
-      // The worker's monotonic measure is the truth; the wall clock stands in where the wire has none.
-      const changed = statements.run(
-        `update jobs set status = '${status}', reason = null, ended_at = $now, gone_at = $now + retention_ms,
+    // The worker's monotonic measure is the truth; the wall clock stands in where the wire has none.
+    const changed = statements.run(
+      `update jobs set status = '${status}', reason = null, ended_at = $now, gone_at = $now + retention_ms,
            output = $output, error = $error,
            ran_ms = ran_ms + coalesce($executionMs, max(0, $now - started_at), 0),
            execution_ms = coalesce($executionMs, max(0, $now - started_at), 0),
            started_at = null, deadline_at = null, lease = null, lease_expires_at = null, is_confirmed = 0, progress = null
          where ${guard} and ${IS_PRESENT}`,
-        {
-          ...bind,
-          now: report.now,
-          executionMs: report.executionMs ?? null,
-          output: ('output' in end ? end.output : undefined) ?? null,
-          error: 'error' in end ? JSON.stringify(end.error) : null,
-        },
-      )
-      if (changed === 0) return 'stale'
-      counters.moved(fence.endpoint, end.event, 'IN_PROGRESS')
-      transaction.emit({ kind: 'changed', endpoint: fence.endpoint, id: fence.id, status })
-      return 'accepted'
-    })
+      {
+        ...bind,
+        now: report.now,
+        executionMs: report.executionMs ?? null,
+        output: ('output' in end ? end.output : undefined) ?? null,
+        error: 'error' in end ? JSON.stringify(end.error) : null,
+      },
+    )
+    if (changed === 0) return 'stale'
+    counters.moved(fence.endpoint, end.event, 'IN_PROGRESS')
+    transaction.emit({ kind: 'changed', endpoint: fence.endpoint, id: fence.id, status })
+    return 'accepted'
   }
 
   release(fence: Fence, now: number): Promise<FencedAnswer> {
-    const { statements, counters, commits } = this.#context
+    const { statements, commits } = this.#context
     const { guard, bind } = fenceGuard(fence, 'release')
     return commits.submit((transaction) => {
       const row = statements.find(`select seq from jobs where ${guard} and ${IS_PRESENT}`, { ...bind, now })
       if (!row) return 'stale'
-      const seq = integer(row['seq'])
-      deleteChunks(statements, seq)
-      statements.run(
-        `update jobs set status = '${transitions.release.to}', reason = '${transitions.release.reason}', worker = null,
-           ${ENDS_RUN} where seq = $seq`,
-        { seq, now },
-      )
-      counters.moved(fence.endpoint, 'release', 'IN_PROGRESS')
-      transaction.emit({
-        kind: 'changed',
-        endpoint: fence.endpoint,
-        id: fence.id,
-        status: transitions.release.to,
-      })
-      transaction.emit({ kind: 'queued', endpoint: fence.endpoint })
-      return 'accepted'
+      return this.#handBack(transaction, fence, { event: 'release', seq: integer(row['seq']), now })
     })
+  }
+
+  lose(
+    fence: Fence,
+    { error, executionMs, now }: { error: JobError; executionMs: number; now: number },
+  ): Promise<FencedAnswer> {
+    const { statements, commits } = this.#context
+    const { guard, bind } = fenceGuard(fence, 'lose')
+    return commits.submit((transaction) => {
+      const row = statements.find(
+        `select seq, attempt < (select max_attempts from endpoints where endpoints.id = jobs.endpoint) as has_attempts
+         from jobs where ${guard} and ${IS_PRESENT}`,
+        { ...bind, now },
+      )
+      if (!row) return 'stale'
+      if (row['has_attempts'] === 0) {
+        return this.#settle(transaction, fence, { event: 'fail', error }, { executionMs, now })
+      }
+      return this.#handBack(transaction, fence, { event: 'lose', seq: integer(row['seq']), now })
+    })
+  }
+
+  #handBack(
+    transaction: Transaction,
+    { endpoint, id }: Fence,
+    { event, seq, now }: { event: 'release' | 'lose'; seq: number; now: number },
+  ): FencedAnswer {
+    const { statements, counters } = this.#context
+    const { to, reason } = transitions[event]
+    deleteChunks(statements, seq)
+    statements.run(
+      `update jobs set status = '${to}', reason = '${reason}', worker = null, attempt = attempt + $counted,
+         runs_alone = max(runs_alone, $counted), ${ENDS_RUN} where seq = $seq`,
+      { seq, counted: event === 'lose' ? 1 : 0, now },
+    )
+    counters.moved(endpoint, event, 'IN_PROGRESS')
+    transaction.emit({ kind: 'changed', endpoint, id, status: to })
+    transaction.emit({ kind: 'queued', endpoint })
+    return 'accepted'
   }
 }
 
@@ -245,5 +286,7 @@ function readLease(row: Row): LeasedJob {
     input: blob(row['input']),
     ...optional('webhook', row['webhook'], text),
     ...optional('sealedS3Config', row['s3_config'], blob),
+    ...optional('trace', row['trace'], (value) => JSON.parse(text(value)) as TraceContext),
+    isAlone: row['runs_alone'] === 1,
   }
 }
