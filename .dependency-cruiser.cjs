@@ -44,7 +44,10 @@ module.exports = {
     {
       name: 'no-orphans',
       severity: 'error',
-      from: { orphan: true, pathNot: '^src/(index|cli/main|client/client|worker/child)\\.ts$' },
+      from: {
+        orphan: true,
+        pathNot: '^src/(index|cli/main|client/client|worker/child|worker/watchdog)\\.ts$',
+      },
       to: {},
     },
     {

@@ -31,8 +31,12 @@ export async function run(handlerPath: string, testInput: string | undefined): P
     env: handlerEnv(process.env),
     clock: systemClock,
     events,
-    killGraceMs: 5_000,
     output: 'lines',
+    executors: 1,
+    spare: 'none',
+    importTimeoutMs: 60_000,
+    setupTimeoutMs: 600_000,
+    killGraceMs: 5_000,
   })
   try {
     const over = Promise.race([stop.told, readerGone()])

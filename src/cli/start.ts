@@ -3,8 +3,9 @@
 import { randomUUID } from 'node:crypto'
 import { systemClock } from '../lib/clock.ts'
 import { createWorkerEvents } from '../worker/events.ts'
-import { Executor } from '../worker/executor.ts'
-import { ConfigError, handlerEnv, loadWorkerConfig } from '../worker/config.ts'
+import { followConcurrency } from '../worker/concurrency.ts'
+import { ConfigError, handlerEnv, loadWorkerConfig, type WorkerConfig } from '../worker/config.ts'
+import { Executor, type ExecutorSettings } from '../worker/executor.ts'
 import { logWorkerEvents } from '../worker/log.ts'
 import { Worker } from '../worker/worker.ts'
 import { CommandError } from './fail.ts'
@@ -16,7 +17,6 @@ export async function start(handlerPath: string, flags: Record<string, string>):
   const startedAt = systemClock.monotonic()
   const stop = stopSignal()
   const config = readConfig(flags)
-  const { killGraceMs, drainMs, concurrency } = config
   const events = createWorkerEvents()
   const clock = systemClock
   const executor = new Executor({
@@ -24,8 +24,8 @@ export async function start(handlerPath: string, flags: Record<string, string>):
     env: handlerEnv(process.env),
     clock,
     events,
-    killGraceMs,
     output: 'lines',
+    ...executorSettings(config),
   })
   const ready = executor.start()
   ready.catch(() => undefined)
@@ -38,16 +38,18 @@ export async function start(handlerPath: string, flags: Record<string, string>):
   try {
     const first = await Promise.race([ready, stop.told])
     if (first !== undefined) return
+    const concurrency = config.concurrency ?? executor.facts?.concurrency ?? 1
+    const { drainMs, killGraceMs } = config
     const worker = new Worker({ link, executor, clock, events, concurrency, drainMs, killGraceMs })
     stop.onSignal((signal) => worker.drain(signal))
-    events.emit('ready', {
-      endpointUrl,
-      workerId,
-      concurrency,
-      startMs: Math.round(clock.monotonic() - startedAt),
-    })
+    void executor.hopeless.then((cause) => worker.fail(cause))
+    const startMs = Math.round(clock.monotonic() - startedAt)
+    events.emit('ready', { endpointUrl, workerId, concurrency, startMs })
     worker.start()
-    await worker.left
+    const unfollow = executor.facts?.resizes
+      ? followConcurrency({ executor, worker, events, clock })
+      : undefined
+    await worker.left.finally(unfollow)
   } catch (cause) {
     throw explain(cause)
   } finally {
@@ -57,7 +59,16 @@ export async function start(handlerPath: string, flags: Record<string, string>):
   }
 }
 
-function readConfig(flags: Record<string, string>): ReturnType<typeof loadWorkerConfig> {
+function executorSettings(config: WorkerConfig): ExecutorSettings {
+  const { executors, spare, importTimeoutMs, setupTimeoutMs, killGraceMs, maxJobsPerExecutor, maxMemoryMb } =
+    config
+  const settings: ExecutorSettings = { executors, spare, importTimeoutMs, setupTimeoutMs, killGraceMs }
+  if (maxJobsPerExecutor !== undefined) settings.maxJobsPerExecutor = maxJobsPerExecutor
+  if (maxMemoryMb !== undefined) settings.maxMemoryMb = maxMemoryMb
+  return settings
+}
+
+function readConfig(flags: Record<string, string>): WorkerConfig {
   try {
     return loadWorkerConfig(process.env, flags)
   } catch (cause) {

@@ -5,38 +5,24 @@ import { rm } from 'node:fs/promises'
 import { pieceWeight, splitBytes, splitJson, type Piece } from '../job/chunk.ts'
 import { limits } from '../job/limits.ts'
 import type { JobError } from '../job/job.ts'
-import type { JobFailureCode } from '../protocol/errors.ts'
-import {
-  isYieldedChunk,
-  type HandlerDefinition,
-  type Job,
-  type JobContext,
-  type JobLog,
-  type LogMethod,
-} from './define-handler.ts'
+import { isYieldedChunk, type HandlerDefinition, type Job, type JobContext } from './define-handler.ts'
 import type { FromChild, ToChild } from './messages.ts'
-import { NotJsonError, TooLargeError, toJson } from './serialise.ts'
+import { jobLog } from './job-log.ts'
+import { maskerOf } from './mask.ts'
+import { NotJsonError, toJson } from './serialise.ts'
+import { describeThrown, RunFailure } from './thrown.ts'
 
 export type Send = (head: FromChild, payload?: Uint8Array) => void
 
-export interface Outgoing {
+export interface ChildOptions {
   send: Send
+  /** Whether ends come with the memory that the process has then. */
+  readonly reportsMemory: boolean
   /** Writes what was sent now rather than at the end of the turn. */
   readonly flush: () => void
 }
 
 type RunMessage = Extract<ToChild, { type: 'run' }>
-
-/** A failure with a code of its own, as opposed to whatever a handler may throw. */
-class RunFailure extends Error {
-  readonly code: JobFailureCode
-
-  constructor(code: JobFailureCode, name: string, message: string) {
-    super(message)
-    this.code = code
-    this.name = name
-  }
-}
 
 const TURN_MS = 10
 
@@ -45,17 +31,24 @@ export class ChildRun {
   readonly #message: RunMessage
   readonly #send: Send
   readonly #flush: () => void
+  readonly #reportsMemory: boolean
+  /** Replaces the job's secrets in a text. */
+  readonly mask: (text: string) => string
   readonly #abort = new AbortController()
   #unsent = 0
   #onStored: (() => void) | undefined
   #hasScratch = false
   #startedAt = 0
+  #isStreaming = false
+  #wantsRefresh = false
 
-  constructor(definition: HandlerDefinition, message: RunMessage, { send, flush }: Outgoing) {
+  constructor(definition: HandlerDefinition, message: RunMessage, options: ChildOptions) {
     this.#definition = definition
     this.#message = message
-    this.#send = send
-    this.#flush = flush
+    this.#send = options.send
+    this.#flush = options.flush
+    this.#reportsMemory = options.reportsMemory
+    this.mask = maskerOf(message.s3Config)
   }
 
   abort(reason: string): void {
@@ -73,15 +66,36 @@ export class ChildRun {
     this.#startedAt = performance.now()
     try {
       const output = await this.#call(input)
-      this.#send({ type: 'completed', run: this.#message.run, executionMs: this.#executionMs }, output)
+      this.#send({ type: 'completed', ...this.#ended() }, output)
     } catch (thrown) {
-      this.fail(describeThrown(thrown))
+      const error = this.describe(thrown)
+      // Whoever reads the stream learns of it there; the record says so too.
+      if (this.#isStreaming && !this.#abort.signal.aborted) this.#sendError(error)
+      this.#send({ type: 'failed', ...this.#ended(), error })
     }
     if (this.#hasScratch) await rm(this.#message.scratchDir, { recursive: true, force: true })
   }
 
-  fail(error: JobError): void {
-    this.#send({ type: 'failed', run: this.#message.run, executionMs: this.#executionMs, error })
+  /** What was thrown as the job's error, its secrets masked. */
+  describe(thrown: unknown): JobError {
+    const error = describeThrown(thrown)
+    const message = this.mask(error.message)
+    return error.stack === undefined
+      ? { ...error, message }
+      : { ...error, message, stack: this.mask(error.stack) }
+  }
+
+  #ended(): { run: number; executionMs: number; refresh?: boolean; rssBytes?: number } {
+    return {
+      run: this.#message.run,
+      executionMs: this.#executionMs,
+      ...(this.#wantsRefresh && { refresh: true }),
+      ...(this.#reportsMemory && { rssBytes: process.memoryUsage.rss() }),
+    }
+  }
+
+  #sendError({ type, message, code }: JobError): void {
+    this.#sendChunk({ error: { type, message, code } }, undefined, 0)
   }
 
   get #executionMs(): number {
@@ -92,7 +106,8 @@ export class ChildRun {
     const { handler, aggregateStream = false } = this.#definition
     const value = await this.#checkedInput(JSON.parse(Buffer.from(input).toString('utf8')))
     const returned = await handler(this.#job(value), this.#context())
-    const output = isGenerator(returned) ? await this.#drain(returned, aggregateStream) : returned
+    const ended = isGenerator(returned) ? await this.#drain(returned, aggregateStream) : returned
+    const output = this.#withoutRefresh(ended)
     if (output instanceof Uint8Array) {
       throw new NotJsonError(
         'The output is bytes. Yield them to stream them, or upload them and return the URL.',
@@ -129,10 +144,12 @@ export class ChildRun {
   async #drain(generator: Generator | AsyncGenerator, aggregate: boolean): Promise<unknown> {
     const values: unknown[] = []
     let turnedAt = performance.now()
+    this.#isStreaming = true
     for (let at = 1; ; at += 1) {
       const { done, value } = await generator.next()
       if (done) return aggregate ? values : value
-      const { output, metrics } = isYieldedChunk(value) ? value : { output: value, metrics: undefined }
+      const { output: given, metrics } = isYieldedChunk(value) ? value : { output: value, metrics: undefined }
+      const output = this.#withoutRefresh(given)
       // What is streamed as null is null in the aggregate too.
       if (aggregate) values.push(output === undefined ? null : output)
       this.#sendChunk(output, metrics, at)
@@ -178,6 +195,14 @@ export class ChildRun {
     }
   }
 
+  /** Takes note of `refresh_worker: true`, which is a word to the worker and no output. */
+  #withoutRefresh(value: unknown): unknown {
+    if (typeof value !== 'object' || value === null || !('refresh_worker' in value)) return value
+    const { refresh_worker: wish, ...output } = value
+    this.#wantsRefresh ||= Boolean(wish)
+    return output
+  }
+
   async #untilStored(): Promise<void> {
     while (this.#unsent > limits.unsentChunkBytes && !this.#abort.signal.aborted) {
       await new Promise<void>((resolve) => (this.#onStored = resolve))
@@ -196,7 +221,7 @@ export class ChildRun {
     return {
       signal: this.#abort.signal,
       attempt,
-      log: jobLog(run, this.#send),
+      log: jobLog(run, this.#send, this.mask),
       get scratchDir() {
         return makeScratchDir()
       },
@@ -223,88 +248,4 @@ function isGenerator(value: unknown): value is Generator | AsyncGenerator {
   if (typeof value !== 'object' || value === null || !('next' in value) || typeof value.next !== 'function')
     return false
   return Symbol.asyncIterator in value || Symbol.iterator in value
-}
-
-function jobLog(run: number, send: Send): JobLog {
-  const at = (level: 'debug' | 'info' | 'warn' | 'error'): LogMethod => {
-    return (first: unknown, second: unknown = ''): void => {
-      const isFields = typeof first === 'object' && first !== null && !isArray(first)
-      const message = textOf(isFields ? second : first).slice(0, limits.logBytes)
-      send({ type: 'log', run, level, fields: isFields ? loggable(first) : {}, message })
-    }
-  }
-  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
-}
-
-function isArray(value: object): boolean {
-  try {
-    return Array.isArray(value)
-  } catch {
-    // A revoked proxy is nothing any more.
-    return false
-  }
-}
-
-const SECRET_NAMES = /^(accessId|accessSecret|s3Config|authorization|apiKey|token|password|secret)$/i
-
-/** Secrets are masked wherever in the fields they are. */
-function masked(key: string, value: unknown): unknown {
-  return SECRET_NAMES.test(key) ? '[masked]' : value
-}
-
-/** A log line must never fail a job: what JSON cannot say, or too much of it, is told in a word. */
-function loggable(fields: object): Record<string, unknown> {
-  try {
-    if (fields instanceof Error) return { err: describeThrown(fields) }
-    const text = JSON.stringify(fields, masked)
-    if (text.length <= limits.logBytes) return JSON.parse(text) as Record<string, unknown>
-    return { cut: `fields of ${text.length} characters, more than ${limits.logBytes}` }
-  } catch (cause) {
-    return { cut: `fields that are not JSON: ${cause instanceof Error ? cause.message : String(cause)}` }
-  }
-}
-
-/** Whatever a handler threw, in the one shape of a failed job. Never throws, whatever its getters do. */
-export function describeThrown(thrown: unknown): JobError {
-  try {
-    return describe(thrown)
-  } catch {
-    return {
-      type: 'Error',
-      message: 'The handler threw something that cannot be read. Throw an Error.',
-      code: 'HANDLER_ERROR',
-    }
-  }
-}
-
-function describe(thrown: unknown): JobError {
-  if (!(thrown instanceof Error)) {
-    return { type: typeof thrown, message: cut(textOf(thrown)), code: 'HANDLER_ERROR' }
-  }
-  // An author may put anything into an error's fields.
-  const { name, message, stack } = thrown as { name: unknown; message: unknown; stack: unknown }
-  const code =
-    thrown instanceof RunFailure || thrown instanceof NotJsonError || thrown instanceof TooLargeError
-      ? thrown.code
-      : 'HANDLER_ERROR'
-  const error: JobError = { type: cut(textOf(name) || 'Error'), message: cut(textOf(message)), code }
-  return typeof stack === 'string' && code === 'HANDLER_ERROR' ? { ...error, stack: cut(stack) } : error
-}
-
-function cut(text: string): string {
-  return text.length > limits.errorTextChars ? `${text.slice(0, limits.errorTextChars)}…` : text
-}
-
-function textOf(value: unknown): string {
-  if (typeof value === 'string') return value
-  try {
-    return JSON.stringify(value) ?? String(value)
-  } catch {
-    // A cycle or a BigInt still has a name; a revoked proxy has none.
-    try {
-      return Object.prototype.toString.call(value)
-    } catch {
-      return '[unreadable]'
-    }
-  }
 }

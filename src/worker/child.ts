@@ -1,14 +1,19 @@
 // The handler's process: loads the author's file once, then runs jobs that the supervisor sends over a socket.
 
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { writeSync } from 'node:fs'
+import { writeFileSync, writeSync } from 'node:fs'
 import { Socket } from 'node:net'
+import { Worker } from 'node:worker_threads'
+import type { JobError } from '../job/job.ts'
+import { limits } from '../job/limits.ts'
 import { encodeFrame, FrameDecoder } from '../lib/frames.ts'
-import { ChildRun, describeThrown } from './child-run.ts'
+import { ChildRun } from './child-run.ts'
 import type { HandlerDefinition } from './define-handler.ts'
 import { findHandlerFile, loadHandler } from './handler.ts'
 import { HandlerLoadError } from './load-failure.ts'
-import type { FromChild, ToChild } from './messages.ts'
+import type { FromChild, HandlerFacts, ToChild } from './messages.ts'
+import { LineMarker } from './output-lines.ts'
+import { describeThrown } from './thrown.ts'
 
 /** The socket to the supervisor, inherited at this descriptor. */
 const SOCKET_FD = 3
@@ -19,6 +24,8 @@ const runs = new Map<number, ChildRun>()
 /** Tells, in hooks that fire anywhere, on whose behalf the code was running. */
 const current = new AsyncLocalStorage<number>()
 
+let definition: HandlerDefinition | undefined
+let reportsMemory = false
 let outgoing: Uint8Array[] = []
 
 /** Frames of one turn leave in one write: that is most of the cost of a small job. */
@@ -34,56 +41,33 @@ function flush(): void {
   socket.write(frames.length === 1 && frames[0] ? frames[0] : Buffer.concat(frames))
 }
 
-async function main(): Promise<void> {
+function main(): void {
   // Without its supervisor nobody wants the results.
   socket.on('close', () => process.exit(0))
   socket.on('error', () => process.exit(0))
+  offerToTheKernel()
   installDeathReports()
-  let definition: HandlerDefinition
-  try {
-    definition = await prepare(process.argv[2] ?? '')
-  } catch (cause) {
-    const error =
-      cause instanceof HandlerLoadError ? cause : new HandlerLoadError('SETUP_FAILED', String(cause))
-    send({ type: 'unready', code: error.code, message: error.message })
-    flush()
-    socket.end(() => process.exit(1))
-    return
-  }
+  markOutput()
+  startWatchdog()
   const decoder = new FrameDecoder(LIMITS)
   socket.on('data', (bytes) => {
-    for (const { head, payload } of decoder.push(bytes)) obey(definition, head as ToChild, payload)
+    for (const { head, payload } of decoder.push(bytes)) obey(head as ToChild, payload)
   })
-  send({ type: 'ready' })
 }
 
-async function prepare(path: string): Promise<HandlerDefinition> {
-  const definition = await loadHandler(findHandlerFile(path))
-  try {
-    await definition.setup?.()
-  } catch (cause) {
-    const { message, stack } = describeThrown(cause)
-    const place = stack?.split('\n').find((line) => line.includes('file://') || line.includes('/'))
-    throw new HandlerLoadError(
-      'SETUP_FAILED',
-      `setup() of ${path} failed: ${message}${place ? ` (${place.trim()})` : ''}. Mend it, then start again.`,
-    )
-  }
-  return definition
-}
-
-function obey(definition: HandlerDefinition, message: ToChild, payload: Uint8Array): void {
+function obey(message: ToChild, payload: Uint8Array): void {
   switch (message.type) {
-    case 'run': {
-      const run = new ChildRun(definition, message, { send, flush })
-      runs.set(message.run, run)
-      current.run(message.run, () => void run.execute(payload).finally(() => runs.delete(message.run)))
-      return
-    }
+    case 'load':
+      reportsMemory = message.reportsMemory
+      return void load(message.handlerPath)
+    case 'run':
+      return begin(message, payload)
     case 'abort':
       return runs.get(message.run)?.abort(message.reason)
     case 'stored':
       return runs.get(message.run)?.stored(message.bytes)
+    case 'resize':
+      return void resize(message.current)
     case 'leave':
       flush()
       return void socket.end(() => process.exit(0))
@@ -92,12 +76,112 @@ function obey(definition: HandlerDefinition, message: ToChild, payload: Uint8Arr
   }
 }
 
+async function load(path: string): Promise<void> {
+  try {
+    definition = await prepare(path)
+    send({ type: 'ready', facts: factsOf(definition) })
+  } catch (cause) {
+    const error =
+      cause instanceof HandlerLoadError ? cause : new HandlerLoadError('SETUP_FAILED', String(cause))
+    send({ type: 'unready', code: error.code, message: error.message })
+    flush()
+    socket.end(() => process.exit(1))
+  }
+}
+
+async function prepare(path: string): Promise<HandlerDefinition> {
+  const loaded = await loadHandler(findHandlerFile(path))
+  send({ type: 'imported' })
+  try {
+    await loaded.setup?.()
+  } catch (cause) {
+    const { message, stack } = describeThrown(cause)
+    const place = stack?.split('\n').find((line) => line.includes('file://') || line.includes('/'))
+    throw new HandlerLoadError(
+      'SETUP_FAILED',
+      `setup() of ${path} failed: ${message}${place ? ` (${place.trim()})` : ''}. Mend it, then start again.`,
+    )
+  }
+  return loaded
+}
+
+function factsOf({ refresh = false, concurrency }: HandlerDefinition): HandlerFacts {
+  const facts = { refresh, resizes: typeof concurrency === 'function' }
+  return typeof concurrency === 'number' ? { ...facts, concurrency } : facts
+}
+
+function begin(message: Extract<ToChild, { type: 'run' }>, input: Uint8Array): void {
+  if (!definition) return
+  const run = new ChildRun(definition, message, { send, flush, reportsMemory })
+  runs.set(message.run, run)
+  current.run(message.run, () => void run.execute(input).finally(() => runs.delete(message.run)))
+}
+
+async function resize(now: number): Promise<void> {
+  const ask = definition?.concurrency
+  if (typeof ask !== 'function') return
+  try {
+    const wanted = await ask(now)
+    if (Number.isInteger(wanted) && wanted >= 1 && wanted <= limits.concurrency) {
+      return send({ type: 'resized', concurrency: wanted })
+    }
+    const problem = `concurrency(${now}) of the handler must give a whole number from 1 to ${limits.concurrency}, got ${describeThrown(wanted).message}.`
+    send({ type: 'resized', problem })
+  } catch (cause) {
+    send({
+      type: 'resized',
+      problem: `concurrency(${now}) of the handler threw: ${describeThrown(cause).message}`,
+    })
+  }
+}
+
+/** When memory runs out, the kernel is to take this process and not the supervisor, whatever else is larger. */
+function offerToTheKernel(): void {
+  try {
+    writeFileSync('/proc/self/oom_score_adj', '1000')
+  } catch {
+    // Not Linux, or not allowed here: then the kernel chooses.
+  }
+}
+
+/** Printed lines carry the run they belong to; written at once, so that they survive whatever comes next. */
+function markOutput(): void {
+  for (const stream of [process.stdout, process.stderr]) {
+    const marker = new LineMarker()
+    const write = stream.write.bind(stream)
+    stream.write = (chunk: Uint8Array | string, ...rest: unknown[]): boolean => {
+      const run = current.getStore()
+      const encoding = typeof rest[0] === 'string' ? (rest[0] as BufferEncoding) : undefined
+      const text =
+        typeof chunk === 'string'
+          ? Buffer.from(chunk, encoding).toString('utf8')
+          : Buffer.from(chunk).toString('utf8')
+      const masked = run === undefined ? text : (runs.get(run)?.mask(text) ?? text)
+      const callback = rest.find((one) => typeof one === 'function') as (() => void) | undefined
+      return write(marker.mark(masked, run), callback)
+    }
+  }
+}
+
+function startWatchdog(): void {
+  const extension = import.meta.filename.endsWith('.ts') ? 'ts' : 'js'
+  const watchdog = new Worker(new URL(`./watchdog.${extension}`, import.meta.url), {
+    stdout: false,
+    stderr: false,
+  })
+  watchdog.on('message', () => watchdog.postMessage('turned'))
+  // Without it a handler is only less well guarded.
+  watchdog.on('error', () => undefined)
+  watchdog.unref()
+}
+
 /** An accident is charged to the job whose code caused it, where that can be told. */
 function installDeathReports(): void {
   const die = (thrown: unknown): void => {
-    const run = current.getStore()
-    const error = { ...describeThrown(thrown), code: 'UNCAUGHT' }
-    if (run !== undefined) runs.get(run)?.fail(error)
+    const number = current.getStore()
+    const run = number === undefined ? undefined : runs.get(number)
+    const error = { ...(run?.describe(thrown) ?? describeThrown(thrown)), code: 'UNCAUGHT' }
+    send(dying(number, error))
     process.stderr.write(`${error.stack ?? error.message}\n`)
     flush()
     socket.end(() => process.exit(1))
@@ -105,15 +189,10 @@ function installDeathReports(): void {
   process.on('uncaughtException', die)
   process.on('unhandledRejection', die)
   process.on('exit', (code) => {
-    const run = current.getStore()
-    if (run === undefined || !runs.has(run)) return
+    const number = current.getStore()
+    if (number === undefined || socket.writableEnded) return
     const message = `The handler called process.exit(${code}), which ended its process. Return or throw instead.`
-    const frame = encodeFrame({
-      type: 'failed',
-      run,
-      executionMs: 0,
-      error: { type: 'ExitError', message, code: 'EXITED' },
-    })
+    const frame = encodeFrame(dying(number, { type: 'ExitError', message, code: 'EXITED' }))
     try {
       writeSync(SOCKET_FD, Buffer.concat([...outgoing, ...frame]))
     } catch {
@@ -122,4 +201,8 @@ function installDeathReports(): void {
   })
 }
 
-void main()
+function dying(run: number | undefined, error: JobError): FromChild {
+  return run === undefined ? { type: 'dying', error } : { type: 'dying', run, error }
+}
+
+main()

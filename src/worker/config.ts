@@ -1,6 +1,7 @@
 // The settings of a worker: one strict schema over flags and environment.
 
 import { z } from 'zod'
+import { limits } from '../job/limits.ts'
 import { workerIdSchema } from '../protocol/exchange.ts'
 
 function wholeNumber(error: string, bounds: { min: number; max: number }): z.ZodType<number> {
@@ -9,6 +10,11 @@ function wholeNumber(error: string, bounds: { min: number; max: number }): z.Zod
 
 const A_WEEK_MS = 604_800_000
 const ms = wholeNumber(`must be a whole number of ms from 0 to ${A_WEEK_MS}`, { min: 0, max: A_WEEK_MS })
+
+const count = wholeNumber(`must be a whole number from 1 to ${limits.concurrency}`, {
+  min: 1,
+  max: limits.concurrency,
+})
 
 export const workerConfigSchema = z.strictObject({
   LONGSHORE_ENDPOINT_URL: z
@@ -28,9 +34,21 @@ export const workerConfigSchema = z.strictObject({
       'must be from 1 to 128 letters, digits, ".", "_", ":" and "-"',
     )
     .optional(),
-  concurrency: wholeNumber('must be a whole number from 1 to 1000', { min: 1, max: 1000 }).default(1),
+  /** Without it the handler's definition says, and else it is 1. */
+  concurrency: count.optional(),
+  executors: wholeNumber('must be a whole number from 1 to 256', { min: 1, max: 256 }).default(1),
+  spare: z.enum(['none', 'bare', 'warm'], 'must be none, bare or warm').default('bare'),
+  maxJobsPerExecutor: wholeNumber('must be a whole number of jobs from 1', {
+    min: 1,
+    max: Number.MAX_SAFE_INTEGER,
+  }).optional(),
+  maxMemoryMb: wholeNumber('must be a whole number of MB from 1', { min: 1, max: 1_000_000_000 }).optional(),
+  importTimeoutMs: ms.default(60_000),
+  setupTimeoutMs: ms.default(600_000),
   drainMs: ms.default(30_000),
   killGraceMs: ms.default(5_000),
+  healthPort: wholeNumber('must be a port from 0 to 65535', { min: 0, max: 65_535 }).optional(),
+  healthHost: z.string().min(1, 'must not be empty').default('127.0.0.1'),
 })
 export type WorkerConfig = z.output<typeof workerConfigSchema>
 

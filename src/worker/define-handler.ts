@@ -46,6 +46,13 @@ export interface HandlerDefinition<Schema extends StandardSchemaV1 = StandardSch
   input?: Schema
   /** Awaited once per executor process, before its first job: load models here. */
   setup?: () => void | Promise<void>
+  /**
+   * Jobs at a time: a number, or a function of the present one that is asked about once a second. From 1 to 1,000;
+   * default 1. The command line's --concurrency takes precedence over a number.
+   */
+  concurrency?: number | ((current: number) => number | Promise<number>)
+  /** When true, every job begins in a fresh process. A handler can ask for one by returning `refresh_worker: true`. */
+  refresh?: boolean
   /** When true, all yielded values as one array are the job's output too. */
   aggregateStream?: boolean
   handler: HandlerFunction<StandardSchemaV1.InferOutput<Schema>>

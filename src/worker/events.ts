@@ -1,6 +1,7 @@
 // What a worker tells about itself, typed; who listens decides on the words.
 
 import { EventEmitter } from 'node:events'
+import type { JobError } from '../job/job.ts'
 
 export interface WorkerEventMap {
   ready: [{ endpointUrl: string; workerId: string; concurrency: number; startMs: number }]
@@ -8,6 +9,13 @@ export interface WorkerEventMap {
   ended: [{ id: string; outcome: string; executionMs: number; code?: string; message?: string }]
   /** A job was told to stop. */
   stopping: [{ id: string; reason: string }]
+  /** A handler keeps its process from doing anything else; `frames` says where, innermost first. */
+  stalled: [{ ids: string[]; blockedMs: number; frames: string[] }]
+  /** Code of a job that had ended already is ending the process of these. */
+  accident: [{ error: JobError; ids: string[] }]
+  /** What the definition's function makes of the concurrency, or why that is none. */
+  resized: [{ concurrency?: number | undefined; problem?: string | undefined }]
+  concurrency: [{ from: number; to: number }]
   killing: [{ id: string; reason: string; graceMs: number }]
   died: [{ exitCode: number | null; signal: string | null; ids: string[]; lastLines: string[] }]
   unready: [{ cause: unknown; failures: number }]

@@ -47,6 +47,7 @@ export class ExchangeLoop {
   #seq = 0
   #failedSeqs: number[] = []
   #failures = 0
+  #lastAnswerAt: number | undefined
   #hasBeenServed = false
   #leaseMs = UNKNOWN_LEASE_MS
   #isPumpPlanned = false
@@ -67,6 +68,11 @@ export class ExchangeLoop {
       this.#isPumpPlanned = false
       this.#pump()
     })
+  }
+
+  /** When the queue last answered, monotonic ms. */
+  get lastAnswerAt(): number | undefined {
+    return this.#lastAnswerAt
   }
 
   /** Ends the conversation: open requests are given up. */
@@ -144,6 +150,7 @@ export class ExchangeLoop {
     const { outbox, events } = this.#options
     if (this.#failures > 0) events.emit('reachable', { afterFailures: this.#failures })
     this.#failures = 0
+    this.#lastAnswerAt = this.#options.clock.monotonic()
     this.#hasBeenServed = true
     this.#leaseMs = answer.leaseMs
     // Stops first: they know why a lease is over, an acknowledgement only that it is.

@@ -1,25 +1,25 @@
-// Takes one lease to one outcome: run it in the handler's process, watch its clock, say how it ended.
+// Takes one lease to one outcome: run it in a handler's process, watch its clock, say how it ended.
 
+import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Clock, Timer } from '../lib/clock.ts'
-import { backoffMs } from '../lib/backoff.ts'
-import { pause } from '../lib/clock.ts'
-import type { Policy, S3Config } from '../job/job.ts'
+import type { Timer } from '../lib/clock.ts'
+import type { Policy, S3Config, TraceContext } from '../job/job.ts'
 import type { AbortReason } from './define-handler.ts'
 import type { WorkerEvents } from './events.ts'
-import { HandlerProcess, removeScratch, type Death } from './handler-process.ts'
-import type { FromChild } from './messages.ts'
+import type { Death, ProcessMessage } from './handler-process.ts'
+import type { FromChild, HandlerFacts, RunMessage, Stall } from './messages.ts'
 import { describeDeath, judgeAborted, type Outcome } from './outcome.ts'
+import type { OutputLine } from './output-lines.ts'
+import { Supervisor, type Seat, type SupervisorOptions } from './supervisor.ts'
 
-export interface ExecutorOptions {
-  handlerPath: string
-  env: NodeJS.ProcessEnv
-  clock: Clock
+/** What a command line sets. */
+export type ExecutorSettings = Omit<ExecutorOptions, 'handlerPath' | 'env' | 'clock' | 'events' | 'output'>
+
+export interface ExecutorOptions extends Omit<SupervisorOptions, 'listener'> {
   events: WorkerEvents
   /** Between the abort of a job's signal and the end of its process, ms. */
   killGraceMs: number
-  output: 'lines' | 'stderr'
 }
 
 export interface Assignment {
@@ -27,15 +27,20 @@ export interface Assignment {
   attempt: number
   policy: Policy
   s3Config?: S3Config
+  trace?: TraceContext
   /** JSON text. */
   input: Uint8Array
   /** ms; without it the job may run as long as it likes. */
   executionTimeoutMs?: number
+  /** It may have been what ended its process before: no other job shares its process this time. */
+  isAlone?: boolean
 }
 
 export type RunChunk = Omit<Extract<FromChild, { type: 'chunk' }>, 'type' | 'run'> & { output: Uint8Array }
 
 export interface RunListener {
+  /** The handler is called now: there was a process for it. */
+  onStart(): void
   /** The chunk counts as unsent until `stored` is called with its bytes. */
   onChunk(chunk: RunChunk): void
   onProgress(progress: Uint8Array): void
@@ -49,174 +54,175 @@ export interface Run {
 }
 
 interface ActiveRun {
-  number: number
-  assignment: Assignment
-  listener: RunListener
-  process: HandlerProcess
+  readonly number: number
+  readonly assignment: Assignment
+  readonly listener: RunListener
+  readonly settle: (outcome: Outcome) => void
+  /** Where it runs; none while it waits for a process. */
+  seat?: Seat
   startedAt: number
   reason?: AbortReason
   deadline?: Timer
   grace?: Timer
-  settle(outcome: Outcome): void
+  /** That it blocks its process was told. */
+  isStallTold?: boolean
 }
 
-/** How long an idle process may take to go by itself. */
-const LEAVE_MS = 1_000
+/** A process that is dying by an accident gets so long to say its last words. */
+const LAST_WORDS_MS = 1_000
+/** A worker that leaves has a second in all. */
+const SHUTDOWN_GRACE_MS = 400
 
-/** Keeps one handler process alive, and replaces it when it dies. */
 export class Executor {
   readonly #options: ExecutorOptions
+  readonly #supervisor: Supervisor
+  /** Runs that have not ended. */
   readonly #runs = new Map<number, ActiveRun>()
+  /** Those of them that wait for a process, in the order in which they will begin. */
+  #waiting: ActiveRun[] = []
   readonly #scratchRoot = join(tmpdir(), `longshore-${process.pid}`)
-  /** Processes of which it is known which job ended them. */
-  readonly #culprits = new WeakSet<HandlerProcess>()
-  #process: HandlerProcess | undefined
-  #starting: Promise<HandlerProcess> | undefined
   #runNumber = 0
-  #failedStarts = 0
-  /** Every process that has not died, ready or not. */
-  readonly #living = new Set<HandlerProcess>()
-  readonly #closing = new AbortController()
+  #isClosed = false
 
   constructor(options: ExecutorOptions) {
     this.#options = options
+    this.#supervisor = new Supervisor({
+      ...options,
+      listener: {
+        onReady: () => this.#place(),
+        onMessage: (seat, message, payload) => this.#onMessage(seat, message, payload),
+        onLine: (seat, stream, line) => this.#onLine(seat, stream, line),
+        onStall: (seat, stall) => this.#onStall(seat, stall),
+        onDeath: (seat, death) => this.#onDeath(seat, death),
+      },
+    })
   }
 
-  /** Starts the process and resolves when its handler is ready. Rejects with UnreadyError. */
-  async start(): Promise<void> {
-    this.#process = await this.#spawn()
+  /** Starts the processes and resolves when the first has its handler ready. Rejects with UnreadyError. */
+  start(): Promise<void> {
+    return this.#supervisor.start()
+  }
+
+  /** Resolves with the reason once the handler cannot be got ready any more. */
+  get hopeless(): Promise<Error> {
+    return this.#supervisor.hopeless
+  }
+
+  get facts(): HandlerFacts | undefined {
+    return this.#supervisor.facts
+  }
+
+  /** How many processes there are: ready, loading, leaving and spare. */
+  get processes(): number {
+    return this.#supervisor.processes
   }
 
   /** Runs one job; waits for a process when there is none. Never rejects. */
   run(assignment: Assignment, listener: RunListener): Run {
-    const pending = Promise.withResolvers<Outcome>()
-    const handle = this.#process
-      ? this.#begin(this.#process, assignment, listener, pending.resolve)
-      : this.#beginLater(assignment, listener, pending.resolve)
-    return { ...handle, outcome: pending.promise }
-  }
-
-  /** Ends the process. Jobs that still run are stopped. */
-  async close(): Promise<void> {
-    this.#closing.abort()
-    const idle = this.#runs.size === 0 ? this.#process : undefined
-    this.#process = undefined
-    // One that is still loading has nothing to finish, and may never be done with it.
-    await Promise.all(
-      [...this.#living].map((process) => (process === idle ? process.leave(LEAVE_MS) : process.kill())),
-    )
-  }
-
-  #begin(
-    process: HandlerProcess,
-    assignment: Assignment,
-    listener: RunListener,
-    settle: (outcome: Outcome) => void,
-  ): Omit<Run, 'outcome'> {
-    const { clock } = this.#options
-    const { id, attempt, policy, s3Config, input, executionTimeoutMs } = assignment
+    const { promise, resolve } = Promise.withResolvers<Outcome>()
     const number = (this.#runNumber += 1)
-    const run: ActiveRun = { number, assignment, listener, process, settle, startedAt: clock.monotonic() }
+    const run: ActiveRun = { number, assignment, listener, settle: resolve, startedAt: 0 }
     this.#runs.set(number, run)
-    if (executionTimeoutMs !== undefined)
-      run.deadline = clock.after(executionTimeoutMs, () => this.#abort(run, 'timeout'))
-    const message = {
-      type: 'run' as const,
-      run: number,
+    if (this.#isClosed) this.#end(run, { kind: 'stopped', reason: 'shutdown', executionMs: 0 })
+    else {
+      this.#waiting.push(run)
+      this.#place()
+    }
+    return {
+      outcome: promise,
+      abort: (reason) => this.#abort(run, reason),
+      stored: (bytes) => run.seat?.process.send({ type: 'stored', run: number, bytes }),
+    }
+  }
+
+  /** Asks the definition how many jobs should run at a time; the answer comes as the event `resized`. */
+  askConcurrency(current: number): void {
+    this.#supervisor.ready[0]?.process.send({ type: 'resize', current })
+  }
+
+  /** Ends the processes. Jobs that still run are stopped. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    for (const run of this.#waiting.slice())
+      this.#end(run, { kind: 'stopped', reason: 'shutdown', executionMs: 0 })
+    await this.#supervisor.close()
+  }
+
+  /** Begins what waits, in order, wherever there is a process for it. */
+  #place(): void {
+    if (this.#waiting.length === 0) return
+    // Kept free for a job that must be alone, until those that run there have ended.
+    const reserved = new Set<Seat>()
+    const waiting = this.#waiting
+    this.#waiting = []
+    for (const run of waiting) {
+      const seat = this.#freest(reserved)
+      if (seat && !(run.assignment.isAlone && seat.runs.size > 0)) {
+        this.#begin(run, seat)
+        continue
+      }
+      if (seat) reserved.add(seat)
+      this.#waiting.push(run)
+    }
+  }
+
+  #freest(reserved: ReadonlySet<Seat>): Seat | undefined {
+    let freest: Seat | undefined
+    for (const seat of this.#supervisor.ready) {
+      if (seat.isExclusive || reserved.has(seat)) continue
+      if (!freest || seat.runs.size < freest.runs.size) freest = seat
+    }
+    return freest
+  }
+
+  #begin(run: ActiveRun, seat: Seat): void {
+    const { clock } = this.#options
+    const {
       id,
       attempt,
       policy,
-      scratchDir: this.#scratchDirOf(number),
+      s3Config,
+      trace,
+      input,
+      executionTimeoutMs,
+      isAlone = false,
+    } = run.assignment
+    run.seat = seat
+    run.startedAt = clock.monotonic()
+    if (executionTimeoutMs !== undefined) {
+      run.deadline = clock.after(executionTimeoutMs, () => this.#abort(run, 'timeout'))
     }
-    process.send(s3Config ? { ...message, s3Config } : message, input)
-    return {
-      abort: (reason) => this.#abort(run, reason),
-      stored: (bytes) => run.process.send({ type: 'stored', run: number, bytes }),
-    }
-  }
-
-  #beginLater(
-    assignment: Assignment,
-    listener: RunListener,
-    settle: (outcome: Outcome) => void,
-  ): Omit<Run, 'outcome'> {
-    let begun: Omit<Run, 'outcome'> | undefined
-    let reason: AbortReason | undefined
-    const begin = async (): Promise<void> => {
-      const process = await this.#respawn()
-      if (reason !== undefined) return
-      if (process) begun = this.#begin(process, assignment, listener, settle)
-      else settle({ kind: 'stopped', reason: 'shutdown', executionMs: 0 })
-    }
-    void begin()
-    return {
-      abort(given) {
-        if (begun) return begun.abort(given)
-        if (reason !== undefined) return
-        // There may never be a process to run it in: its slot is free again at once.
-        reason = given
-        settle({ kind: 'stopped', reason, executionMs: 0 })
-      },
-      stored: (bytes) => begun?.stored(bytes),
-    }
+    this.#supervisor.begin(seat, run.number, isAlone)
+    const scratchDir = this.#scratchDirOf(run.number)
+    const message = { type: 'run' as const, run: run.number, id, attempt, policy, scratchDir }
+    seat.process.send({ ...message, ...(s3Config && { s3Config }), ...(trace && { trace }) }, input)
+    run.listener.onStart()
   }
 
   #abort(run: ActiveRun, reason: AbortReason): void {
     if (run.reason !== undefined || !this.#runs.has(run.number)) return
     run.reason = reason
     run.deadline?.clear()
-    run.process.send({ type: 'abort', run: run.number, reason })
-    run.grace = this.#options.clock.after(this.#options.killGraceMs, () => {
-      this.#options.events.emit('killing', {
-        id: run.assignment.id,
-        reason,
-        graceMs: this.#options.killGraceMs,
-      })
-      void run.process.kill()
+    const { seat } = run
+    if (!seat) return this.#end(run, { kind: 'stopped', reason, executionMs: 0 })
+    seat.process.send({ type: 'abort', run: run.number, reason })
+    const { clock, events, killGraceMs } = this.#options
+    const graceMs = reason === 'shutdown' ? Math.min(killGraceMs, SHUTDOWN_GRACE_MS) : killGraceMs
+    run.grace = clock.after(graceMs, () => {
+      events.emit('killing', { id: run.assignment.id, reason, graceMs })
+      void this.#supervisor.kill(seat)
     })
   }
 
-  async #spawn(): Promise<HandlerProcess> {
-    const { handlerPath, env, clock, events, output } = this.#options
-    const process: HandlerProcess = new HandlerProcess({
-      handlerPath,
-      env,
-      clock,
-      output,
-      listener: {
-        onMessage: (message, payload) => this.#onMessage(message, payload),
-        onLine: (stream, line) => events.emit('line', { stream, line, ids: this.#idsOf(process) }),
-      },
-    })
-    this.#living.add(process)
-    void process.died.then((death) => this.#onDeath(process, death))
-    await process.ready
-    return process
-  }
-
-  /** One replacement at a time, with backoff while it does not become ready. */
-  async #respawn(): Promise<HandlerProcess | undefined> {
-    while (!this.#process && !this.#isClosed) {
-      this.#starting ??= this.#spawn()
-      try {
-        this.#process = await this.#starting
-        this.#failedStarts = 0
-      } catch (cause) {
-        this.#failedStarts += 1
-        this.#options.events.emit('unready', { cause, failures: this.#failedStarts })
-        if (this.#isClosed) break
-        const waitMs = backoffMs(this.#failedStarts, { baseMs: 200, maxMs: 10_000 })
-        await pause(this.#options.clock, waitMs, this.#closing.signal)
-      } finally {
-        this.#starting = undefined
-      }
-    }
-    return this.#process
-  }
-
-  #onMessage(message: Extract<FromChild, { run: number }>, payload: Uint8Array): void {
+  #onMessage(seat: Seat, message: ProcessMessage, payload: Uint8Array): void {
+    const { events } = this.#options
+    if (message.type === 'resized') return void events.emit('resized', message)
+    if (message.type === 'dying') return this.#onAccident(seat, message)
     const run = this.#runs.get(message.run)
-    if (!run) return
+    if (run?.seat === seat) this.#onRunMessage(run, message, payload)
+  }
+
+  #onRunMessage(run: ActiveRun, message: RunMessage, payload: Uint8Array): void {
     switch (message.type) {
       case 'chunk': {
         const { type: _, run: __, ...chunk } = message
@@ -225,74 +231,100 @@ export class Executor {
       case 'progress':
         return run.listener.onProgress(payload)
       case 'log':
-        this.#options.events.emit('log', { id: run.assignment.id, ...message })
-        return
+        return void this.#options.events.emit('log', { id: run.assignment.id, ...message })
       case 'completed':
-        return this.#end(run, { kind: 'completed', output: payload, executionMs: message.executionMs })
+        return this.#end(
+          run,
+          { kind: 'completed', output: payload, executionMs: message.executionMs },
+          message,
+        )
       case 'failed':
-        if (message.error.code === 'UNCAUGHT' || message.error.code === 'EXITED') this.#dying(run)
-        return this.#end(run, { kind: 'failed', error: message.error, executionMs: message.executionMs })
+        return this.#end(
+          run,
+          { kind: 'failed', error: message.error, executionMs: message.executionMs },
+          message,
+        )
       default:
         message satisfies never
     }
   }
 
-  /** What was aborted first decides, whatever the handler still said. */
-  #end(run: ActiveRun, outcome: Outcome): void {
-    if (!this.#runs.delete(run.number)) return
-    run.deadline?.clear()
-    run.grace?.clear()
-    const executionMs = Math.round(outcome.executionMs || this.#options.clock.monotonic() - run.startedAt)
-    const { reason, assignment } = run
-    const limits = {
-      executionTimeoutMs: assignment.executionTimeoutMs,
-      killGraceMs: this.#options.killGraceMs,
-    }
-    run.settle({ ...(reason === undefined ? outcome : judgeAborted(reason, outcome, limits)), executionMs })
+  /** Some code is ending its process: the next job must not begin there, and whose code it was decides who fails. */
+  #onAccident(seat: Seat, { run: number, error }: Extract<FromChild, { type: 'dying' }>): void {
+    const { clock } = this.#options
+    this.#supervisor.retire(seat)
+    const insist = clock.after(LAST_WORDS_MS, () => void this.#supervisor.kill(seat))
+    void seat.process.died.then(() => insist.clear())
+    if (number === undefined) return
+    seat.culprit ??= number
+    const run = this.#runs.get(number)
+    if (run?.seat === seat) this.#end(run, { kind: 'failed', error, executionMs: 0 })
+    else this.#options.events.emit('accident', { error, ids: this.#idsIn(seat) })
   }
 
-  /** This job's code is ending its process: the next job must not begin there. */
-  #dying(run: ActiveRun): void {
-    const { process } = run
-    this.#culprits.add(process)
-    void removeScratch(this.#scratchDirOf(run.number))
-    const insist = this.#options.clock.after(LEAVE_MS, () => void process.kill())
-    void process.died.then(() => insist.clear())
-    if (this.#process !== process) return
-    this.#process = undefined
-    void this.#respawn()
-  }
-
-  #onDeath(process: HandlerProcess, death: Death): void {
-    this.#living.delete(process)
-    if (this.#process === process) {
-      this.#process = undefined
-      if (!this.#isClosed) void this.#respawn()
-    }
-    const lost = [...this.#runs.values()].filter((run) => run.process === process)
-    if (lost.length > 0 || !(death.wasKilled || this.#isClosed)) {
+  #onDeath(seat: Seat, death: Death): void {
+    const lost = [...this.#runs.values()].filter((run) => run.seat === seat)
+    const isExpected = death.wasKilled || seat.state === 'retiring' || this.#isClosed
+    if (lost.length > 0 || death.accident || !isExpected) {
       this.#options.events.emit('died', { ...death, ids: lost.map((run) => run.assignment.id) })
     }
-    for (const run of lost) {
-      void removeScratch(this.#scratchDirOf(run.number))
-      // A job goes back when its neighbour was ended or brought the process down; else the death is its own.
-      const isNeighbours = death.wasKilled || this.#culprits.has(process)
-      const outcome: Outcome = isNeighbours
-        ? { kind: 'stopped', reason: 'shutdown', executionMs: 0 }
-        : { kind: 'failed', error: describeDeath(death, lost.length), executionMs: 0 }
-      this.#end(run, outcome)
-    }
+    // It could not tidy up after its jobs any more.
+    const runs = new Set(lost.map(({ number }) => number))
+    if (seat.culprit !== undefined) runs.add(seat.culprit)
+    for (const run of runs) void rm(this.#scratchDirOf(run), { recursive: true, force: true })
+    for (const run of lost) this.#end(run, outcomeOfDeath(seat, death, lost.length))
+  }
+
+  #onLine(seat: Seat, stream: 'stdout' | 'stderr', { line, run: number }: OutputLine): void {
+    const run = number === undefined ? undefined : this.#runs.get(number)
+    const ids = run ? [run.assignment.id] : this.#idsIn(seat)
+    this.#options.events.emit('line', { stream, line, ids })
+  }
+
+  #onStall(seat: Seat, stall: Stall): void {
+    const untold = [...this.#runs.values()].filter((run) => run.seat === seat && !run.isStallTold)
+    if (untold.length === 0) return
+    for (const run of untold) run.isStallTold = true
+    this.#options.events.emit('stalled', { ...stall, ids: untold.map((run) => run.assignment.id) })
+  }
+
+  /** What was aborted first decides, whatever the handler still said. */
+  #end(
+    run: ActiveRun,
+    outcome: Outcome,
+    after: { refresh?: boolean | undefined; rssBytes?: number | undefined } = {},
+  ): void {
+    if (!this.#runs.delete(run.number)) return
+    if (!run.seat) this.#waiting = this.#waiting.filter((waiting) => waiting !== run)
+    run.deadline?.clear()
+    run.grace?.clear()
+    const { clock, killGraceMs } = this.#options
+    const { reason, seat, assignment, startedAt } = run
+    const ranMs = seat ? clock.monotonic() - startedAt : 0
+    const { executionTimeoutMs } = assignment
+    const judged =
+      reason === undefined ? outcome : judgeAborted(reason, outcome, { executionTimeoutMs, killGraceMs })
+    // The child measures the handler alone; a limit was kept by the clock here.
+    const executionMs = Math.round(judged.kind === 'timedOut' ? ranMs : outcome.executionMs || ranMs)
+    if (seat) this.#supervisor.end(seat, run.number, after)
+    run.settle({ ...judged, executionMs })
+    this.#place()
+  }
+
+  #idsIn(seat: Seat): string[] {
+    return [...seat.runs].flatMap((number) => this.#runs.get(number)?.assignment.id ?? [])
   }
 
   #scratchDirOf(run: number): string {
     return `${this.#scratchRoot}-${run}`
   }
+}
 
-  get #isClosed(): boolean {
-    return this.#closing.signal.aborted
-  }
-
-  #idsOf(process: HandlerProcess): string[] {
-    return [...this.#runs.values()].filter((run) => run.process === process).map((run) => run.assignment.id)
-  }
+/** A death is charged to the job it can be traced to; jobs beside it go back. */
+function outcomeOfDeath(seat: Seat, death: Death, jobs: number): Outcome {
+  // The culprit itself has ended by now, and so did a job whose end the process was killed for.
+  if (death.wasKilled || seat.culprit !== undefined)
+    return { kind: 'stopped', reason: 'shutdown', executionMs: 0 }
+  const error = describeDeath(death)
+  return jobs === 1 ? { kind: 'failed', error, executionMs: 0 } : { kind: 'lost', error, executionMs: 0 }
 }

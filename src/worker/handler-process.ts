@@ -1,29 +1,39 @@
-// One child process with the author's handler in it: spawned, spoken to in frames, ended with its whole group.
+// One child process with the author's handler in it: spawned, loaded, spoken to in frames, ended with its whole group.
 
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { rm } from 'node:fs/promises'
-import type { Duplex } from 'node:stream'
+import type { Duplex, Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { pause, type Clock } from '../lib/clock.ts'
 import { encodeFrame, FrameDecoder } from '../lib/frames.ts'
 import { limits } from '../job/limits.ts'
-import { fromChildSchema, type FromChild, type ToChild } from './messages.ts'
+import type { JobError } from '../job/job.ts'
+import { oomKills } from './memory-limit.ts'
+import { fromChildSchema, type FromChild, type HandlerFacts, type Stall, type ToChild } from './messages.ts'
+import { readLines, type OutputLine } from './output-lines.ts'
+import { WatchdogLink } from './watchdog-link.ts'
+
+/** What a process tells after it was loaded, but for its readiness. */
+export type ProcessMessage = Exclude<FromChild, { type: 'imported' | 'ready' | 'unready' }>
 
 export interface ProcessListener {
-  /** A job's message; `log` lines too. */
-  onMessage(message: Extract<FromChild, { run: number }>, payload: Uint8Array): void
+  onMessage(message: ProcessMessage, payload: Uint8Array): void
   /** A line that the handler's code wrote by itself. */
-  onLine(stream: 'stdout' | 'stderr', line: string): void
+  onLine(stream: 'stdout' | 'stderr', line: OutputLine): void
+  /** The main thread does not turn. */
+  onStall(stall: Stall): void
 }
 
 export interface HandlerProcessOptions {
   handlerPath: string
   env: NodeJS.ProcessEnv
   clock: Clock
-  listener: ProcessListener
   /** Where the handler's own output goes: to `listener.onLine`, or to this process's stderr as it is. */
   output: 'lines' | 'stderr'
+  importTimeoutMs: number
+  setupTimeoutMs: number
+  /** Whether ends of jobs come with the memory that the process has then. */
+  reportsMemory: boolean
 }
 
 /** How the process ended. */
@@ -32,8 +42,12 @@ export interface Death {
   signal: NodeJS.Signals | null
   /** Whether it was ended on purpose, for the sake of one of its jobs. */
   wasKilled: boolean
+  /** The kernel ended it because the container's memory was used up. */
+  isOverMemory: boolean
   /** What it sent that could not be read, when that is why it was ended. */
   garbled?: string
+  /** The accident that it spoke of before. */
+  accident?: JobError
   lastLines: string[]
 }
 
@@ -49,34 +63,38 @@ export class UnreadyError extends Error {
 const LIMITS = { headBytes: 1_048_576, payloadBytes: limits.outputBytes + limits.chunkBytes }
 /** Between SIGTERM and SIGKILL. */
 const LAST_CHANCE_MS = 100
-/** How long to read on after the exit. */
-const LAST_BYTES_MS = 200
+/** How long to read on after the exit when nothing comes any more. */
+const LAST_BYTES_MS = 30
 const KEPT_LINES = 20
 
 export class HandlerProcess {
-  /** Resolves when the handler is loaded and set up; rejects with UnreadyError. */
-  readonly ready: Promise<void>
   /** Resolves once the process is gone. */
   readonly died: Promise<Death>
   readonly #child: ChildProcess
   readonly #socket: Duplex
+  readonly #watchdog: WatchdogLink
   readonly #options: HandlerProcessOptions
+  readonly #readiness = Promise.withResolvers<HandlerFacts>()
+  readonly #imported = Promise.withResolvers<void>()
   readonly #lastLines: string[] = []
+  readonly #oomKillsBefore = oomKills()
+  #listener: ProcessListener | undefined
   #outgoing: Uint8Array[] = []
+  #isLoading = false
+  #bytesRead = 0
   #wasKilled = false
   #garbled: string | undefined
+  #accident: JobError | undefined
 
+  /** Starts a process with nothing but its own runtime in it. */
   constructor(options: HandlerProcessOptions) {
     this.#options = options
     const extension = import.meta.filename.endsWith('.ts') ? 'ts' : 'js'
     const entry = fileURLToPath(new URL(`./child.${extension}`, import.meta.url))
-    this.#child = spawn(process.execPath, [...nodeFlags(), entry, options.handlerPath], {
-      stdio: [
-        'ignore',
-        options.output === 'lines' ? 'pipe' : 2,
-        options.output === 'lines' ? 'pipe' : 2,
-        'pipe',
-      ],
+    const printed = options.output === 'lines' ? 'pipe' : 2
+    // From sources, the child is TypeScript as well; stripping its types is no news to anybody.
+    this.#child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', entry], {
+      stdio: ['ignore', printed, printed, 'pipe', 'pipe'],
       env: options.env,
       // A group of its own, so that whatever the handler starts ends with it.
       detached: true,
@@ -84,17 +102,39 @@ export class HandlerProcess {
     this.#socket = this.#child.stdio[3] as Duplex
     // A write after the child's death is no news: its end is told by `died`.
     this.#socket.on('error', () => undefined)
-    this.#readLines('stdout')
-    this.#readLines('stderr')
-    const readiness = Promise.withResolvers<void>()
-    this.ready = readiness.promise
-    this.ready.catch(() => undefined)
-    this.died = this.#watchDeath(readiness.reject)
-    this.#readFrames(readiness)
+    this.#watchdog = new WatchdogLink(this.#child.stdio[4] as Duplex, options.clock, (stall) =>
+      this.#listener?.onStall(stall),
+    )
+    this.#readOutput('stdout')
+    this.#readOutput('stderr')
+    this.#readiness.promise.catch(() => undefined)
+    this.died = this.#watchDeath()
+    this.#readFrames()
   }
 
   get pid(): number | undefined {
     return this.#child.pid
+  }
+
+  /** Imports the handler and sets it up. Resolves when it is ready for jobs; rejects with UnreadyError. */
+  load(): Promise<HandlerFacts> {
+    if (!this.#isLoading) {
+      this.#isLoading = true
+      const { handlerPath, reportsMemory } = this.#options
+      this.send({ type: 'load', handlerPath, reportsMemory })
+      void this.#boundLoading()
+    }
+    return this.#readiness.promise
+  }
+
+  /** Whom its messages go to. Nothing is told before. */
+  listen(listener: ProcessListener): void {
+    this.#listener = listener
+  }
+
+  /** Whether its main thread is looked at: while it has jobs. */
+  watch(isWatching: boolean): void {
+    this.#watchdog.watch(isWatching)
   }
 
   /** Messages of one turn leave in one write. */
@@ -128,17 +168,43 @@ export class HandlerProcess {
       this.#socket.write(frames.length === 1 && frames[0] ? frames[0] : Buffer.concat(frames))
   }
 
-  #readFrames(readiness: { resolve: () => void; reject: (reason: Error) => void }): void {
+  /** The clocks of loading are kept here: an import may block its process for ever. */
+  async #boundLoading(): Promise<void> {
+    const { importTimeoutMs, setupTimeoutMs, handlerPath, clock } = this.#options
+    const giveUp = (code: string, message: string) => (): void => {
+      this.#readiness.reject(new UnreadyError(code, message))
+      void this.kill()
+    }
+    const importing = clock.after(
+      importTimeoutMs,
+      giveUp(
+        'IMPORT_TIMED_OUT',
+        `Importing ${handlerPath} did not end within ${importTimeoutMs} ms. Look for a top-level await that never settles or a loop in its top level; slow work belongs in setup(). More time: --import-timeout-ms.`,
+      ),
+    )
+    const settled = this.#readiness.promise.then(
+      () => undefined,
+      () => undefined,
+    )
+    await Promise.race([this.#imported.promise, settled])
+    importing.clear()
+    const settingUp = clock.after(
+      setupTimeoutMs,
+      giveUp(
+        'SETUP_TIMED_OUT',
+        `setup() of ${handlerPath} did not end within ${setupTimeoutMs} ms. Make it faster, or give it more time with --setup-timeout-ms.`,
+      ),
+    )
+    await settled
+    settingUp.clear()
+  }
+
+  #readFrames(): void {
     const decoder = new FrameDecoder(LIMITS)
     this.#socket.on('data', (bytes: Buffer) => {
+      this.#bytesRead += bytes.byteLength
       try {
-        for (const { head, payload } of decoder.push(bytes)) {
-          const message = fromChildSchema.parse(head)
-          if (message.type === 'ready') readiness.resolve()
-          else if (message.type === 'unready')
-            readiness.reject(new UnreadyError(message.code, message.message))
-          else this.#options.listener.onMessage(message, payload)
-        }
+        for (const { head, payload } of decoder.push(bytes)) this.#take(fromChildSchema.parse(head), payload)
       } catch (cause) {
         // Whatever the author's code wrote there, the stream cannot be trusted any more.
         this.#garbled ??= cause instanceof Error ? cause.message : String(cause)
@@ -147,48 +213,62 @@ export class HandlerProcess {
     })
   }
 
-  async #watchDeath(reject: (reason: Error) => void): Promise<Death> {
+  #take(message: FromChild, payload: Uint8Array): void {
+    if (message.type === 'imported') return this.#imported.resolve()
+    if (message.type === 'ready') return this.#readiness.resolve(message.facts)
+    if (message.type === 'unready') {
+      return this.#readiness.reject(new UnreadyError(message.code, message.message))
+    }
+    if (message.type === 'dying') this.#accident ??= message.error
+    this.#listener?.onMessage(message, payload)
+  }
+
+  async #watchDeath(): Promise<Death> {
     const spawnFailed = once(this.#child, 'error').then(([error]) => error as Error)
     const exited = once(this.#child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>
     const closed = once(this.#child, 'close')
     const end = await Promise.race([exited, spawnFailed])
+    this.#watchdog.watch(false)
+    const isOverMemory = (oomKills() ?? 0) > (this.#oomKillsBefore ?? 0)
     this.#signalGroup('SIGKILL')
-    // Its last bytes may still be in the pipes; a program it left behind in another group may keep them open for ever.
-    if (!(end instanceof Error)) await Promise.race([closed, pause(this.#options.clock, LAST_BYTES_MS)])
+    if (!(end instanceof Error)) await this.#readOn(closed)
     const [exitCode, signal] = end instanceof Error ? [null, null] : end
     const why = end instanceof Error ? end.message : signal ? `signal ${signal}` : `exit code ${exitCode}`
     const said = this.#lastLines.length > 0 ? ` Its last words: ${this.#lastLines.slice(-3).join(' | ')}` : ''
-    reject(
+    this.#readiness.reject(
       new UnreadyError(
         'EXECUTOR_DIED',
         `The handler's process ended before it was ready (${why}). Run the handler file alone to see why.${said}`,
       ),
     )
-    const garbled = this.#garbled === undefined ? {} : { garbled: this.#garbled }
-    return { exitCode, signal, wasKilled: this.#wasKilled, lastLines: [...this.#lastLines], ...garbled }
+    return {
+      exitCode,
+      signal,
+      wasKilled: this.#wasKilled,
+      isOverMemory: isOverMemory && signal === 'SIGKILL' && !this.#wasKilled,
+      lastLines: [...this.#lastLines],
+      ...(this.#garbled !== undefined && { garbled: this.#garbled }),
+      ...(this.#accident && { accident: this.#accident }),
+    }
   }
 
-  #readLines(name: 'stdout' | 'stderr'): void {
-    const stream = this.#child[name]
-    if (!stream) return
-    let rest = ''
-    const tell = (line: string): void => {
-      this.#lastLines.push(line)
-      if (this.#lastLines.length > KEPT_LINES) this.#lastLines.shift()
-      this.#options.listener.onLine(name, line)
+  /** Its last bytes may still be in the pipes; a program it left behind in another group may keep them open for ever. */
+  async #readOn(closed: Promise<unknown>): Promise<void> {
+    for (let before = -1; before !== this.#bytesRead;) {
+      before = this.#bytesRead
+      const silence = pause(this.#options.clock, LAST_BYTES_MS).then(() => 'open')
+      if ((await Promise.race([closed, silence])) !== 'open') return
     }
-    stream.setEncoding('utf8')
-    stream.on('data', (text: string) => {
-      const lines = (rest + text).split('\n')
-      rest = lines.pop() ?? ''
-      for (const line of lines) tell(line)
-      // A program that never ends its line must not fill the memory.
-      if (rest.length > MAX_LINE_CHARS) {
-        tell(rest)
-        rest = ''
-      }
+  }
+
+  #readOutput(name: 'stdout' | 'stderr'): void {
+    const stream: Readable | null = this.#child[name]
+    if (!stream) return
+    readLines(stream, (line) => {
+      this.#lastLines.push(line.line)
+      if (this.#lastLines.length > KEPT_LINES) this.#lastLines.shift()
+      this.#listener?.onLine(name, line)
     })
-    stream.on('end', () => rest && tell(rest))
   }
 
   #signalGroup(signal: NodeJS.Signals): void {
@@ -200,16 +280,4 @@ export class HandlerProcess {
       if ((cause as NodeJS.ErrnoException).code !== 'ESRCH') throw cause
     }
   }
-}
-
-const MAX_LINE_CHARS = 65_536
-
-/** Folders that jobs left behind because their process died. */
-export async function removeScratch(directory: string): Promise<void> {
-  await rm(directory, { recursive: true, force: true })
-}
-
-// From sources, the child is TypeScript as well; stripping its types is no news to anybody.
-function nodeFlags(): string[] {
-  return ['--disable-warning=ExperimentalWarning']
 }

@@ -8,20 +8,19 @@ const REMEMBERED = 32
 const ENOUGH = 8
 
 export class LeaseAhead {
-  readonly #concurrency: number
   readonly #recent: number[] = []
   #at = 0
-  #count = 0
-
-  constructor({ concurrency }: { concurrency: number }) {
-    this.#concurrency = concurrency
-  }
+  #medianMs: number | undefined
 
   /** How long a job may wait here for a slot before it is handed back, ms. */
   readonly patienceMs = 50
 
-  get count(): number {
-    return this.#count
+  /** How many to lease beyond the slots of this concurrency. */
+  countFor(concurrency: number): number {
+    // A request and its answer take about as long as a few of the shortest jobs; wide workers batch by themselves.
+    if (this.#medianMs === undefined || this.#medianMs >= SHORT_MS) return 0
+    const most = Math.max(8, concurrency)
+    return Math.min(most, Math.ceil((EXPECTED_WAIT_MS / Math.max(1, this.#medianMs)) * concurrency))
   }
 
   note(executionMs: number): void {
@@ -30,20 +29,13 @@ export class LeaseAhead {
     // The median moves slowly, so it is enough to look now and then.
     if (this.#recent.length < ENOUGH || this.#at % ENOUGH !== 0) return
     const sorted = this.#recent.toSorted((a, b) => a - b)
-    this.#count = this.#countFor(sorted[Math.floor(sorted.length / 2)] ?? SHORT_MS)
+    this.#medianMs = sorted[Math.floor(sorted.length / 2)]
   }
 
   /** A job turned out long: begin to measure anew. */
   pause(): void {
     this.#recent.length = 0
     this.#at = 0
-    this.#count = 0
-  }
-
-  // A request and its answer take about as long as a few of the shortest jobs; wide workers batch by themselves.
-  #countFor(medianMs: number): number {
-    if (medianMs >= SHORT_MS) return 0
-    const most = Math.max(8, this.#concurrency)
-    return Math.min(most, Math.ceil((EXPECTED_WAIT_MS / Math.max(1, medianMs)) * this.#concurrency))
+    this.#medianMs = undefined
   }
 }

@@ -43,6 +43,7 @@ export async function runLocally(
       ...(job.executionTimeoutMs !== undefined && { executionTimeoutMs: job.executionTimeoutMs }),
     },
     {
+      onStart: () => undefined,
       onChunk,
       onProgress: (progress) => listener.onProgress(JSON.parse(Buffer.from(progress).toString('utf8'))),
     },

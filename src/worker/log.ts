@@ -4,50 +4,81 @@ import type { Logger } from 'pino'
 import type { WorkerEvents } from './events.ts'
 
 export function logWorkerEvents(events: WorkerEvents, log: Logger): void {
+  logLife(events, log)
+  logJobs(events, log)
+  logProcesses(events, log)
+}
+
+function logLife(events: WorkerEvents, log: Logger): void {
   events.on('ready', ({ endpointUrl, workerId, concurrency, startMs }) =>
     log.info(
       { endpointUrl, workerId, concurrency, startMs },
       `ready after ${startMs} ms, leasing from ${endpointUrl}`,
     ),
   )
+  events.on('unreachable', ({ cause, failures, retryInMs }) =>
+    // The first failure is news; the ones after it would only bury the rest of the log.
+    log[failures === 1 || failures % 10 === 0 ? 'warn' : 'debug'](
+      { failures, retryInMs, error: textOf(cause) },
+      'queue cannot be reached, trying again',
+    ),
+  )
+  events.on('reachable', ({ afterFailures }) => log.info({ afterFailures }, 'queue answers again'))
+  events.on('resized', ({ problem }) => {
+    if (problem !== undefined) log.error({ problem }, 'the concurrency stays as it is')
+  })
+  events.on('concurrency', ({ from, to }) => log.info({ from, to }, `concurrency is now ${to}, was ${from}`))
+  events.on('draining', ({ signal, running, drainMs }) =>
+    log.info({ signal, running, drainMs }, 'leaving: takes no more jobs'),
+  )
+  events.on('stopped', ({ jobs }) => log.info({ jobs }, 'left'))
+}
+
+function logJobs(events: WorkerEvents, log: Logger): void {
   events.on('leased', ({ id, attempt }) => log.debug({ jobId: id, attempt }, 'leased'))
   events.on('ended', ({ id, outcome, executionMs, code, message }) => {
-    const level = outcome === 'failed' || outcome === 'timedOut' ? 'warn' : 'debug'
-    log[level](
-      { jobId: id, outcome, executionMs, ...(code !== undefined && { code, error: message }) },
-      `job ${outcome}`,
-    )
+    const level = outcome === 'failed' || outcome === 'timedOut' || outcome === 'lost' ? 'warn' : 'debug'
+    const why = code === undefined ? {} : { code, error: message }
+    log[level]({ jobId: id, outcome, executionMs, ...why }, `job ${outcome}`)
   })
   events.on('stopping', ({ id, reason }) => log.info({ jobId: id, reason }, 'job is told to stop'))
   events.on('killing', ({ id, reason, graceMs }) =>
     log.warn({ jobId: id, reason }, `handler did not stop within ${graceMs} ms, ending its process`),
   )
+  events.on('stalled', ({ ids, blockedMs, frames }) => {
+    const place = frames[0] === undefined ? '' : ` in ${frames[0]}`
+    const fields = { ...whose(ids), blockedMs, frames }
+    log.warn(fields, `handler has blocked its event loop for ${blockedMs} ms${place}`)
+  })
+  events.on('line', ({ stream, line, ids }) => log.info({ ...whose(ids), stream }, line))
+  events.on('log', ({ id, level, fields, message }) => log[level]({ ...fields, jobId: id }, message))
+}
+
+function logProcesses(events: WorkerEvents, log: Logger): void {
   events.on('died', ({ exitCode, signal, ids, lastLines }) =>
     log.warn(
-      { exitCode, signal, jobIds: ids, lastLines },
+      { ...whose(ids), exitCode, signal, lastLines },
       `handler process ended (${signal ?? `code ${exitCode}`}), replacing it`,
     ),
   )
-  events.on('unready', ({ cause, failures }) =>
+  events.on('accident', ({ error, ids }) =>
     log.error(
-      { failures, error: cause instanceof Error ? cause.message : String(cause) },
-      'handler process did not become ready',
+      { ...whose(ids), error },
+      'what an earlier job left behind ends the handler process; jobs in it are handed back',
     ),
   )
-  events.on('unreachable', ({ cause, failures, retryInMs }) =>
-    // The first failure is news; the ones after it would only bury the rest of the log.
-    log[failures === 1 || failures % 10 === 0 ? 'warn' : 'debug'](
-      { failures, retryInMs, error: cause instanceof Error ? cause.message : String(cause) },
-      'queue cannot be reached, trying again',
-    ),
+  events.on('unready', ({ cause, failures }) =>
+    log.error({ failures, error: textOf(cause) }, 'handler process did not become ready'),
   )
-  events.on('reachable', ({ afterFailures }) => log.info({ afterFailures }, 'queue answers again'))
-  events.on('line', ({ stream, line, ids }) =>
-    log.info({ stream, ...(ids.length === 1 ? { jobId: ids[0] } : ids.length > 1 && { jobIds: ids }) }, line),
-  )
-  events.on('log', ({ id, level, fields, message }) => log[level]({ ...fields, jobId: id }, message))
-  events.on('draining', ({ signal, running, drainMs }) =>
-    log.info({ signal, running, drainMs }, 'leaving: takes no more jobs'),
-  )
-  events.on('stopped', ({ jobs }) => log.info({ jobs }, 'left'))
+}
+
+/** A line that belongs to a job carries its id. */
+function whose(ids: string[]): { jobId?: string; jobIds?: string[] } {
+  const [only] = ids
+  if (only === undefined) return {}
+  return ids.length === 1 ? { jobId: only } : { jobIds: ids }
+}
+
+function textOf(cause: unknown): string {
+  return cause instanceof Error ? cause.message : String(cause)
 }

@@ -1,10 +1,13 @@
 // What the supervisor and the handler's process say to each other: the heads of their frames.
 
 import { z } from 'zod'
-import { jobErrorSchema, type Policy, type S3Config } from '../job/job.ts'
+import { jobErrorSchema, type Policy, type S3Config, type TraceContext } from '../job/job.ts'
+import { limits } from '../job/limits.ts'
 
 /** Supervisor to child. The payload of `run` is the input as JSON. */
 export type ToChild =
+  /** Import this file and set it up; the process has only its own runtime loaded until then. */
+  | { type: 'load'; handlerPath: string; reportsMemory: boolean }
   | {
       type: 'run'
       run: number
@@ -12,20 +15,48 @@ export type ToChild =
       attempt: number
       policy: Policy
       s3Config?: S3Config
+      trace?: TraceContext
       scratchDir: string
     }
   | { type: 'abort'; run: number; reason: string }
   /** So many bytes of this run's chunks are stored: the generator may go on. */
   | { type: 'stored'; run: number; bytes: number }
+  /** How many jobs should run at a time, now that it is `current`? */
+  | { type: 'resize'; current: number }
   | { type: 'leave' }
 
 const run = z.int().min(0)
-const executionMs = z.number().min(0)
+const ended = {
+  run,
+  executionMs: z.number().min(0),
+  /** The handler wants the next job to begin in a fresh process. */
+  refresh: z.boolean().optional(),
+  /** Resident memory of the process after the job, bytes. */
+  rssBytes: z.number().min(0).optional(),
+}
+
+/** What the definition says beside the handler. */
+const factsSchema = z.object({
+  refresh: z.boolean(),
+  concurrency: z.int().min(1).max(limits.concurrency).optional(),
+  /** Whether the definition has a function for its concurrency. */
+  resizes: z.boolean(),
+})
+export type HandlerFacts = z.output<typeof factsSchema>
 
 /** Child to supervisor: the author's code runs there, so what comes is checked. Payloads are JSON text. */
 export const fromChildSchema = z.discriminatedUnion('type', [
-  z.object({ type: z.literal('ready') }),
+  z.object({ type: z.literal('imported') }),
+  z.object({ type: z.literal('ready'), facts: factsSchema }),
   z.object({ type: z.literal('unready'), code: z.string(), message: z.string() }),
+  z.object({
+    type: z.literal('resized'),
+    concurrency: z.int().min(1).max(limits.concurrency).optional(),
+    /** Why there is no number. */
+    problem: z.string().optional(),
+  }),
+  /** An accident is ending the process; `run` is on whose behalf the code ran, where that can be told. */
+  z.object({ type: z.literal('dying'), run: run.optional(), error: jobErrorSchema }),
   z.object({
     type: z.literal('chunk'),
     run,
@@ -35,8 +66,8 @@ export const fromChildSchema = z.discriminatedUnion('type', [
       .optional(),
   }),
   z.object({ type: z.literal('progress'), run }),
-  z.object({ type: z.literal('completed'), run, executionMs }),
-  z.object({ type: z.literal('failed'), run, executionMs, error: jobErrorSchema }),
+  z.object({ type: z.literal('completed'), ...ended }),
+  z.object({ type: z.literal('failed'), ...ended, error: jobErrorSchema }),
   z.object({
     type: z.literal('log'),
     run,
@@ -46,3 +77,14 @@ export const fromChildSchema = z.discriminatedUnion('type', [
   }),
 ])
 export type FromChild = z.output<typeof fromChildSchema>
+
+/** What belongs to one job. */
+export type RunMessage = Extract<FromChild, { type: 'chunk' | 'progress' | 'completed' | 'failed' | 'log' }>
+
+/** The watchdog thread's word about a main thread that does not turn; one line of JSON. */
+export const stallSchema = z.object({
+  blockedMs: z.number().min(0),
+  /** Innermost frames of the author's code, as `function (file:line)`; empty when it could not be told. */
+  frames: z.array(z.string()),
+})
+export type Stall = z.output<typeof stallSchema>

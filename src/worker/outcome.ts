@@ -9,6 +9,8 @@ export type Outcome = { executionMs: number } & (
   | { kind: 'completed'; output: Uint8Array }
   | { kind: 'failed'; error: JobError }
   | { kind: 'timedOut'; error: JobError }
+  /** Its process died, and it cannot be told whether it was this job or one beside it. */
+  | { kind: 'lost'; error: JobError }
   /** Not this job's doing: it was told to stop, or a neighbour took its process down. */
   | { kind: 'stopped'; reason: AbortReason }
 )
@@ -21,25 +23,30 @@ export function judgeAborted(
 ): Outcome {
   if (reason !== 'timeout') return { kind: 'stopped', reason, executionMs: 0 }
   const how =
-    said.kind === 'stopped'
+    said.kind === 'stopped' || said.kind === 'lost'
       ? `and its process was ended after ${limits.killGraceMs} ms more`
       : 'and it ended in time'
   const message = `The handler ran longer than ${limits.executionTimeoutMs} ms; its signal was aborted, ${how}.`
   return { kind: 'timedOut', error: { type: 'TimeoutError', message, code: 'TIMED_OUT' }, executionMs: 0 }
 }
 
-/** Why a job failed whose process ended by itself; `jobs` ran in it. */
-export function describeDeath({ exitCode, signal, lastLines, garbled }: Death, jobs: number): JobError {
-  const shared = jobs > 1 ? ` ${jobs} jobs shared it, and which of them it was cannot be told.` : ''
+/** Why a process ended by itself, as the error of the job that ran there. */
+export function describeDeath(death: Death): JobError {
+  const { lastLines, accident } = death
+  if (accident) return accident
   const said = lastLines.length > 0 ? ` Its last lines: ${lastLines.slice(-5).join(' | ')}` : ''
-  const isOutOfMemory = lastLines.some((line) => line.includes('heap out of memory'))
-  const code: JobFailureCode = isOutOfMemory ? 'OUT_OF_MEMORY' : signal ? 'CRASHED' : 'EXITED'
-  const ended = signal ? `was ended by ${signal}` : `exited with code ${exitCode}`
-  const how =
-    garbled === undefined ? ended : `wrote to the worker's own pipe (descriptor 3) and was ended: ${garbled}`
-  return {
-    type: 'ProcessError',
-    message: `The handler's process ${how} while the job ran.${shared}${said}`,
-    code,
-  }
+  const message = `The handler's process ${howEnded(death)} while the job ran.${said}`
+  return { type: 'ProcessError', message, code: codeOf(death) }
+}
+
+function howEnded({ exitCode, signal, garbled, isOverMemory }: Death): string {
+  if (garbled !== undefined) return `wrote to the worker's own pipe (descriptor 3) and was ended: ${garbled}`
+  if (isOverMemory) return 'went over the memory limit of its container and was ended by SIGKILL'
+  return signal ? `was ended by ${signal}` : `exited with code ${exitCode}`
+}
+
+function codeOf({ signal, lastLines, isOverMemory }: Death): JobFailureCode {
+  const isHeapFull = lastLines.some((line) => line.includes('heap out of memory'))
+  if (isHeapFull || isOverMemory) return 'OUT_OF_MEMORY'
+  return signal ? 'CRASHED' : 'EXITED'
 }

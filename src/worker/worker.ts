@@ -7,7 +7,7 @@ import type { Ended, LeaseHead, LeaseRef, StopReason } from '../protocol/exchang
 import { LeaseAhead } from './lease-ahead.ts'
 import type { WorkerEvents } from './events.ts'
 import { ExchangeLoop } from './exchange-loop.ts'
-import type { Executor, Run } from './executor.ts'
+import type { Assignment, Executor, Run } from './executor.ts'
 import type { Outcome } from './outcome.ts'
 import { Outbox, type OutboxEntry } from './outbox.ts'
 
@@ -16,6 +16,7 @@ export interface WorkerOptions {
   executor: Executor
   clock: Clock
   events: WorkerEvents
+  /** Jobs at a time, to begin with. */
   concurrency: number
   /** How long running jobs get to end when the worker is told to go, ms. */
   drainMs: number
@@ -23,8 +24,8 @@ export interface WorkerOptions {
   killGraceMs: number
 }
 
-/** How long the last reports may take after the last job was told to end. */
-const LAST_WORDS_MS = 1_000
+/** From the last job's abort to the worker's end: its processes are gone by half of it, the rest is for the reports. */
+const LAST_WORDS_MS = 900
 
 interface Held {
   lease: LeaseHead
@@ -42,7 +43,9 @@ export class Worker {
   readonly #waiting: Held[] = []
   readonly #running = new Map<string, Held>()
   readonly #left = Promise.withResolvers<void>()
+  #concurrency: number
   #isDraining = false
+  #failure: Error | undefined
   #handBack: Timer | undefined
   #drainTimer: Timer | undefined
   #lastWords: Timer | undefined
@@ -50,8 +53,9 @@ export class Worker {
 
   constructor(options: WorkerOptions) {
     this.#options = options
+    this.#concurrency = options.concurrency
     this.#outbox = new Outbox({ graceMs: options.killGraceMs })
-    this.#ahead = new LeaseAhead({ concurrency: options.concurrency })
+    this.#ahead = new LeaseAhead()
     this.#loop = new ExchangeLoop({
       link: options.link,
       outbox: this.#outbox,
@@ -71,7 +75,7 @@ export class Worker {
     this.#loop.nudge()
   }
 
-  /** Resolves once the worker has left; rejects when the queue never took it. */
+  /** Resolves once the worker has left; rejects when the queue never took it, or its handler is beyond help. */
   get left(): Promise<void> {
     return this.#left.promise
   }
@@ -87,9 +91,39 @@ export class Worker {
     this.#leaveWhenDone()
   }
 
+  get concurrency(): number {
+    return this.#concurrency
+  }
+
+  get running(): number {
+    return this.#running.size
+  }
+
+  get lastAnswerAt(): number | undefined {
+    return this.#loop.lastAnswerAt
+  }
+
+  /** Takes effect at once: more slots take jobs, fewer run out as their jobs end. */
+  setConcurrency(concurrency: number): void {
+    if (concurrency === this.#concurrency) return
+    this.#options.events.emit('concurrency', { from: this.#concurrency, to: concurrency })
+    this.#concurrency = concurrency
+    this.#fill()
+    this.#loop.nudge()
+  }
+
+  /** Leaves at once, all jobs handed back, and says why. */
+  fail(cause: Error): void {
+    this.#failure ??= cause
+    this.#isDraining = true
+    this.#handBackWaiting()
+    this.#stopAll()
+    this.#leaveWhenDone()
+  }
+
   #want(): number {
     if (this.#isDraining) return 0
-    const free = this.#options.concurrency - this.#running.size + this.#ahead.count
+    const free = this.#concurrency - this.#running.size + this.#ahead.countFor(this.#concurrency)
     return Math.max(0, free - this.#waiting.length)
   }
 
@@ -104,7 +138,7 @@ export class Worker {
 
   /** Starts what waits while there are free slots. */
   #fill(): void {
-    while (this.#running.size < this.#options.concurrency) {
+    while (this.#running.size < this.#concurrency) {
       const next = this.#waiting.shift()
       if (!next) break
       this.#begin(next)
@@ -125,11 +159,9 @@ export class Worker {
   #begin(held: Held): void {
     const { executor, clock } = this.#options
     const { lease, input, entry } = held
-    const { id, attempt, policy, s3Config, executionTimeoutMs } = lease
     this.#running.set(lease.lease, held)
-    this.#outbox.started(entry, clock.monotonic())
-    const assignment = { id, attempt, policy, executionTimeoutMs, input, ...(s3Config && { s3Config }) }
-    const run = executor.run(assignment, {
+    const run = executor.run(assignmentOf(lease, input), {
+      onStart: () => this.#outbox.started(entry, clock.monotonic()),
       onChunk: (chunk) => {
         this.#outbox.addChunk(entry, chunk)
         this.#loop.nudge()
@@ -185,8 +217,7 @@ export class Worker {
   #stopAll(): void {
     for (const { run } of this.#running.values()) run?.abort('shutdown')
     // A queue that does not answer must not keep the worker: what is unsaid then runs again when its lease lapses.
-    const { clock, killGraceMs } = this.#options
-    this.#lastWords ??= clock.after(killGraceMs + LAST_WORDS_MS, () => this.#leave())
+    this.#lastWords ??= this.#options.clock.after(LAST_WORDS_MS, () => this.#leave())
   }
 
   #leaveWhenDone(): void {
@@ -200,13 +231,23 @@ export class Worker {
     this.#handBack?.clear()
     this.#loop.close()
     this.#options.events.emit('stopped', { jobs: this.#jobs })
-    this.#left.resolve()
+    if (this.#failure) this.#left.reject(this.#failure)
+    else this.#left.resolve()
   }
 
   #refused(error: QueueRefusedError): void {
     this.#loop.close()
     this.#left.reject(error)
   }
+}
+
+function assignmentOf(lease: LeaseHead, input: Uint8Array): Assignment {
+  const { id, attempt, policy, executionTimeoutMs, s3Config, trace, alone } = lease
+  const assignment: Assignment = { id, attempt, policy, executionTimeoutMs, input }
+  if (s3Config) assignment.s3Config = s3Config
+  if (trace) assignment.trace = trace
+  if (alone) assignment.isAlone = true
+  return assignment
 }
 
 /** What the queue is told; nothing for a job that it has taken back by itself. */
@@ -219,6 +260,8 @@ function endedOf(ref: LeaseRef, outcome: Outcome): Ended | undefined {
       return { ...ref, outcome: 'failed', executionMs, error: outcome.error }
     case 'timedOut':
       return { ...ref, outcome: 'timedOut', executionMs, error: outcome.error }
+    case 'lost':
+      return { ...ref, outcome: 'lost', executionMs, error: outcome.error }
     case 'stopped':
       return outcome.reason === 'shutdown' ? { ...ref, outcome: 'released', executionMs } : undefined
     default:

@@ -5,7 +5,13 @@ import { joinChunks, type Part } from '../../src/job/chunk.ts'
 import { policySchema } from '../../src/job/job.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 import { createWorkerEvents, type WorkerEventMap } from '../../src/worker/events.ts'
-import { Executor, type Assignment, type Run, type RunChunk } from '../../src/worker/executor.ts'
+import {
+  Executor,
+  type Assignment,
+  type ExecutorSettings,
+  type Run,
+  type RunChunk,
+} from '../../src/worker/executor.ts'
 import type { Outcome } from '../../src/worker/outcome.ts'
 import { childrenLeft, childrenSoFar } from './children.ts'
 import { Facts } from './facts.ts'
@@ -37,6 +43,7 @@ export interface TestExecutor {
 interface Options {
   killGraceMs?: number
   env?: NodeJS.ProcessEnv
+  settings?: Partial<ExecutorSettings>
 }
 
 /** An executor that is ready. Whoever starts it outside of a test closes it. */
@@ -48,8 +55,14 @@ export async function openExecutor(handler: string, options: Options = {}): Prom
     env: options.env ?? process.env,
     clock: systemClock,
     events,
-    killGraceMs: options.killGraceMs ?? 5000,
     output: 'lines',
+    executors: 1,
+    spare: 'bare',
+    importTimeoutMs: 60_000,
+    setupTimeoutMs: 60_000,
+    killGraceMs: 5000,
+    ...options.settings,
+    ...(options.killGraceMs !== undefined && { killGraceMs: options.killGraceMs }),
   })
   const facts = {
     died: new Facts<WorkerEventMap['died'][0]>(),
@@ -105,6 +118,7 @@ function begin(executor: Executor, job: Assignment, storesChunks: boolean): Test
   const chunks = new Facts<RunChunk>()
   const progress: unknown[] = []
   const run = executor.run(job, {
+    onStart: () => undefined,
     onChunk(chunk) {
       chunks.add(chunk)
       if (storesChunks) run.stored(chunk.output.byteLength)

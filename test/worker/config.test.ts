@@ -6,6 +6,16 @@ const env = {
   LONGSHORE_WORKER_TOKEN: 't0p-s3cret',
 }
 
+const defaults = {
+  executors: 1,
+  spare: 'bare',
+  importTimeoutMs: 60_000,
+  setupTimeoutMs: 600_000,
+  drainMs: 30_000,
+  killGraceMs: 5_000,
+  healthHost: '127.0.0.1',
+}
+
 function problemsOf(given: NodeJS.ProcessEnv, flags: Record<string, unknown> = {}): string[] {
   try {
     loadWorkerConfig(given, flags)
@@ -18,13 +28,14 @@ function problemsOf(given: NodeJS.ProcessEnv, flags: Record<string, unknown> = {
 
 describe('loadWorkerConfig', () => {
   it('needs no more than an endpoint and a token', () => {
-    expect(loadWorkerConfig(env, {})).toEqual({ ...env, concurrency: 1, drainMs: 30_000, killGraceMs: 5_000 })
+    expect(loadWorkerConfig(env, {})).toEqual({ ...env, ...defaults })
   })
 
   it('reads flags as numbers, and the id of the worker', () => {
     const flags = { concurrency: '10', drainMs: '0', killGraceMs: '250' }
     expect(loadWorkerConfig({ ...env, LONGSHORE_WORKER_ID: 'pod-1' }, flags)).toEqual({
       ...env,
+      ...defaults,
       LONGSHORE_WORKER_ID: 'pod-1',
       concurrency: 10,
       drainMs: 0,
@@ -33,7 +44,7 @@ describe('loadWorkerConfig', () => {
   })
 
   it('takes a flag that was not given for its default', () => {
-    expect(loadWorkerConfig(env, { concurrency: undefined, drainMs: undefined }).concurrency).toBe(1)
+    expect(loadWorkerConfig(env, { concurrency: undefined, drainMs: undefined }).drainMs).toBe(30_000)
   })
 
   it('refuses a token that no header can carry, without showing it', () => {

@@ -40,7 +40,8 @@ describe('a generator', () => {
       kind: 'failed',
       error: { message: 'broke off', code: 'HANDLER_ERROR' },
     })
-    expect(run.values).toEqual(['one'])
+    const error = { type: 'Error', message: 'broke off', code: 'HANDLER_ERROR' }
+    expect(run.values).toEqual(['one', { error }])
   })
 
   // Seen: without aggregateStream every chunk was called "chunk 0".
@@ -50,7 +51,11 @@ describe('a generator', () => {
     const outcome = await run.outcome
     expect(outcome).toMatchObject({ kind: 'failed', error: { code: 'OUTPUT_NOT_JSON' } })
     expect(outcome).toMatchObject({ error: { message: expect.stringContaining('chunk 3.three is NaN') } })
-    expect(run.values).toEqual(['one', 'two'])
+    expect(run.values).toEqual([
+      'one',
+      'two',
+      { error: expect.objectContaining({ code: 'OUTPUT_NOT_JSON' }) },
+    ])
   })
 
   // Seen: chunks waited for a turn of the event loop, which a generator that only computes never gives.

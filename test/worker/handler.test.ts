@@ -106,16 +106,17 @@ describe('loading a handler', () => {
 describe('a handler that cannot be loaded', () => {
   /** Why the process of this handler does not become ready, once it is gone. */
   async function failureOf(path: string): Promise<UnreadyError> {
-    const listener = { onMessage: () => undefined, onLine: () => undefined }
     const options = {
       handlerPath: path,
       env: process.env,
       clock: systemClock,
-      listener,
       output: 'lines' as const,
+      importTimeoutMs: 5_000,
+      setupTimeoutMs: 5_000,
+      reportsMemory: false,
     }
     const child = new HandlerProcess(options)
-    const failure: unknown = await child.ready.then(
+    const failure: unknown = await child.load().then(
       () => child.leave(1000),
       (error: unknown) => error,
     )

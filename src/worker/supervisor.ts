@@ -1,0 +1,269 @@
+// Keeps as many handler processes as there should be, and a spare: starts, watches, recycles and replaces them.
+
+import { backoffMs } from '../lib/backoff.ts'
+import { pause, type Clock } from '../lib/clock.ts'
+import type { WorkerEvents } from './events.ts'
+import { HandlerProcess, UnreadyError, type Death, type ProcessMessage } from './handler-process.ts'
+import type { HandlerFacts, Stall } from './messages.ts'
+import type { OutputLine } from './output-lines.ts'
+
+/** What stands ready for the next process: nothing, our runtime alone, or the author's file as well, set up. */
+export type Spare = 'none' | 'bare' | 'warm'
+
+export interface SupervisorOptions {
+  handlerPath: string
+  env: NodeJS.ProcessEnv
+  clock: Clock
+  events: WorkerEvents
+  output: 'lines' | 'stderr'
+  /** How many processes share the jobs. */
+  executors: number
+  spare: Spare
+  importTimeoutMs: number
+  setupTimeoutMs: number
+  /** After so many jobs a process is replaced. */
+  maxJobsPerExecutor?: number
+  /** A process that has more resident memory after a job is replaced, MB. */
+  maxMemoryMb?: number
+  listener: SupervisorListener
+}
+
+export interface SupervisorListener {
+  /** A process has become ready. */
+  onReady(): void
+  onMessage(seat: Seat, message: ProcessMessage, payload: Uint8Array): void
+  onLine(seat: Seat, stream: 'stdout' | 'stderr', line: OutputLine): void
+  onStall(seat: Seat, stall: Stall): void
+  onDeath(seat: Seat, death: Death): void
+}
+
+/** A handler process in its place: what it runs, and whether it may take more. */
+export interface Seat {
+  readonly process: HandlerProcess
+  state: 'loading' | 'ready' | 'retiring'
+  /** Runs that are in it now, by number. */
+  readonly runs: Set<number>
+  /** How many runs ever began there. */
+  begun: number
+  /** One of its jobs must have no neighbour. */
+  isExclusive: boolean
+  /** The accident that ends it is known to be this run's doing. */
+  culprit?: number
+}
+
+/** How long an idle process may take to go by itself. */
+const LEAVE_MS = 1_000
+/** So many starts in a row may fail before it is taken for hopeless. */
+const MAX_FAILED_STARTS = 5
+const BACKOFF = { baseMs: 200, maxMs: 10_000 }
+const MB = 1_000_000
+
+export class Supervisor {
+  readonly #options: SupervisorOptions
+  readonly #seats = new Set<Seat>()
+  readonly #closing = new AbortController()
+  readonly #first = Promise.withResolvers<void>()
+  readonly #hopeless = Promise.withResolvers<Error>()
+  /** Every process that has not died, whatever it is for. */
+  readonly #living = new Set<HandlerProcess>()
+  #spare: HandlerProcess | undefined
+  #facts: HandlerFacts | undefined
+  #failedStarts = 0
+  #isBackingOff = false
+
+  constructor(options: SupervisorOptions) {
+    this.#options = options
+    this.#first.promise.catch(() => undefined)
+  }
+
+  /** Starts the processes. Resolves when the first is ready; rejects with UnreadyError when it cannot be. */
+  start(): Promise<void> {
+    this.#ensure()
+    return this.#first.promise
+  }
+
+  /** Resolves with the reason once no process can be started any more. */
+  get hopeless(): Promise<Error> {
+    return this.#hopeless.promise
+  }
+
+  /** What the definition says; known once a process was ready. */
+  get facts(): HandlerFacts | undefined {
+    return this.#facts
+  }
+
+  /** Processes that may take jobs. */
+  get ready(): Seat[] {
+    return [...this.#seats].filter(({ state }) => state === 'ready')
+  }
+
+  get processes(): number {
+    return this.#living.size
+  }
+
+  begin(seat: Seat, run: number, isExclusive: boolean): void {
+    seat.runs.add(run)
+    seat.begun += 1
+    this.#failedStarts = 0
+    seat.isExclusive ||= isExclusive
+    seat.process.watch(true)
+    const { maxJobsPerExecutor } = this.#options
+    if (maxJobsPerExecutor !== undefined && seat.begun >= maxJobsPerExecutor) this.retire(seat)
+  }
+
+  /** A run has ended there; the process goes when it is to be replaced and was the last one's. */
+  end(
+    seat: Seat,
+    run: number,
+    after: { refresh?: boolean | undefined; rssBytes?: number | undefined } = {},
+  ): void {
+    seat.runs.delete(run)
+    if (seat.runs.size === 0) {
+      seat.isExclusive = false
+      seat.process.watch(false)
+    }
+    const { maxMemoryMb } = this.#options
+    const isTooLarge = maxMemoryMb !== undefined && (after.rssBytes ?? 0) > maxMemoryMb * MB
+    if (after.refresh || this.#facts?.refresh || isTooLarge) this.retire(seat)
+    else this.#leaveWhenEmpty(seat)
+  }
+
+  /** Gives it no more jobs, and has another take its place at once. */
+  retire(seat: Seat): void {
+    if (seat.state === 'retiring') return this.#leaveWhenEmpty(seat)
+    seat.state = 'retiring'
+    this.#ensure()
+    this.#leaveWhenEmpty(seat)
+  }
+
+  /** Ends it with all that runs there; another takes its place at once. */
+  kill(seat: Seat): Promise<Death> {
+    seat.state = 'retiring'
+    this.#ensure()
+    return seat.process.kill()
+  }
+
+  /** Ends every process: idle ones may go by themselves, the others are ended with their jobs. */
+  async close(): Promise<void> {
+    this.#closing.abort()
+    const idle = new Set([...this.#seats].filter(({ state, runs }) => state === 'ready' && runs.size === 0))
+    const mayLeave = new Set([...idle].map(({ process }) => process))
+    if (this.#spare) mayLeave.add(this.#spare)
+    await Promise.all(
+      // One that is still loading has nothing to finish, and may never be done with it.
+      [...this.#living].map((process) => (mayLeave.has(process) ? process.leave(LEAVE_MS) : process.kill())),
+    )
+  }
+
+  get #isClosed(): boolean {
+    return this.#closing.signal.aborted
+  }
+
+  #ensure(): void {
+    if (this.#isClosed || this.#isBackingOff) return
+    const { executors, spare } = this.#options
+    const seated = [...this.#seats].filter(({ state }) => state !== 'retiring')
+    for (let missing = executors - seated.length; missing > 0; missing -= 1) this.#seat()
+    // A spare is made when nobody waits for a process any more.
+    const isLoading = [...this.#seats].some(({ state }) => state === 'loading')
+    if (spare === 'none' || this.#spare || isLoading) return
+    this.#spare = this.#spawn()
+    // Should it fail, whoever takes it hears of that.
+    if (spare === 'warm') this.#spare.load().catch(() => undefined)
+  }
+
+  #seat(): void {
+    const process = this.#spare ?? this.#spawn()
+    this.#spare = undefined
+    const seat: Seat = { process, state: 'loading', runs: new Set(), begun: 0, isExclusive: false }
+    this.#seats.add(seat)
+    const { listener } = this.#options
+    process.listen({
+      onMessage: (message, payload) => listener.onMessage(seat, message, payload),
+      onLine: (stream, line) => listener.onLine(seat, stream, line),
+      onStall: (stall) => listener.onStall(seat, stall),
+    })
+    void this.#load(seat)
+  }
+
+  async #load(seat: Seat): Promise<void> {
+    try {
+      this.#facts = await seat.process.load()
+    } catch (cause) {
+      this.#seats.delete(seat)
+      void seat.process.kill()
+      return this.#startFailed(cause as Error)
+    }
+    if (seat.state === 'loading') seat.state = 'ready'
+    this.#first.resolve()
+    this.#options.listener.onReady()
+    this.#ensure()
+  }
+
+  async #startFailed(cause: Error): Promise<void> {
+    if (this.#isClosed) return
+    this.#failedStarts += 1
+    this.#options.events.emit('unready', { cause, failures: this.#failedStarts })
+    this.#first.reject(cause)
+    if (this.#failedStarts >= MAX_FAILED_STARTS && this.ready.length === 0) {
+      return this.#hopeless.resolve(cause)
+    }
+    await this.#backOff()
+  }
+
+  async #backOff(): Promise<void> {
+    if (this.#isBackingOff) return
+    this.#isBackingOff = true
+    await pause(this.#options.clock, backoffMs(this.#failedStarts, BACKOFF), this.#closing.signal)
+    this.#isBackingOff = false
+    this.#ensure()
+  }
+
+  #spawn(): HandlerProcess {
+    const { handlerPath, env, clock, output, importTimeoutMs, setupTimeoutMs, maxMemoryMb } = this.#options
+    const process = new HandlerProcess({
+      handlerPath,
+      env,
+      clock,
+      output,
+      importTimeoutMs,
+      setupTimeoutMs,
+      reportsMemory: maxMemoryMb !== undefined,
+    })
+    this.#living.add(process)
+    void process.died.then((death) => this.#onDeath(process, death))
+    return process
+  }
+
+  #onDeath(process: HandlerProcess, death: Death): void {
+    this.#living.delete(process)
+    if (this.#spare === process) {
+      this.#spare = undefined
+      this.#failedStarts += 1
+      return void this.#backOff()
+    }
+    const seat = [...this.#seats].find((one) => one.process === process)
+    if (!seat) return
+    const wasLoading = seat.state === 'loading'
+    this.#seats.delete(seat)
+    if (wasLoading) return
+    this.#options.listener.onDeath(seat, death)
+    if (seat.begun > 0 || seat.state === 'retiring') return this.#ensure()
+    // It came to nothing without any job's doing, and so may the next one.
+    void this.#startFailed(
+      new UnreadyError(
+        'EXECUTOR_DIED',
+        `The handler's process ended before it had a job (${ending(death)}).`,
+      ),
+    )
+  }
+
+  #leaveWhenEmpty(seat: Seat): void {
+    if (seat.state !== 'retiring' || seat.runs.size > 0) return
+    void seat.process.leave(LEAVE_MS)
+  }
+}
+
+function ending({ signal, exitCode }: Death): string {
+  return signal ? `signal ${signal}` : `exit code ${exitCode}`
+}

@@ -1,0 +1,62 @@
+// Whatever a handler threw, as the one shape of a failed job.
+
+import { limits } from '../job/limits.ts'
+import type { JobError } from '../job/job.ts'
+import type { JobFailureCode } from '../protocol/errors.ts'
+import { NotJsonError, TooLargeError } from './serialise.ts'
+
+/** A failure with a code of its own, as opposed to whatever a handler may throw. */
+export class RunFailure extends Error {
+  readonly code: JobFailureCode
+
+  constructor(code: JobFailureCode, name: string, message: string) {
+    super(message)
+    this.code = code
+    this.name = name
+  }
+}
+
+/** Whatever a handler threw, in the one shape of a failed job. Never throws, whatever its getters do. */
+export function describeThrown(thrown: unknown): JobError {
+  try {
+    return describe(thrown)
+  } catch {
+    return {
+      type: 'Error',
+      message: 'The handler threw something that cannot be read. Throw an Error.',
+      code: 'HANDLER_ERROR',
+    }
+  }
+}
+
+function describe(thrown: unknown): JobError {
+  if (!(thrown instanceof Error)) {
+    return { type: typeof thrown, message: cut(textOf(thrown)), code: 'HANDLER_ERROR' }
+  }
+  // An author may put anything into an error's fields.
+  const { name, message, stack } = thrown as { name: unknown; message: unknown; stack: unknown }
+  const code =
+    thrown instanceof RunFailure || thrown instanceof NotJsonError || thrown instanceof TooLargeError
+      ? thrown.code
+      : 'HANDLER_ERROR'
+  const error: JobError = { type: cut(textOf(name) || 'Error'), message: cut(textOf(message)), code }
+  return typeof stack === 'string' && code === 'HANDLER_ERROR' ? { ...error, stack: cut(stack) } : error
+}
+
+function cut(text: string): string {
+  return text.length > limits.errorTextChars ? `${text.slice(0, limits.errorTextChars)}…` : text
+}
+
+export function textOf(value: unknown): string {
+  if (typeof value === 'string') return value
+  try {
+    return JSON.stringify(value) ?? String(value)
+  } catch {
+    // A cycle or a BigInt still has a name; a revoked proxy has none.
+    try {
+      return Object.prototype.toString.call(value)
+    } catch {
+      return '[unreadable]'
+    }
+  }
+}

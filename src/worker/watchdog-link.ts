@@ -1,0 +1,50 @@
+// The supervisor's end of the watchdog: a byte now and then while jobs run, and what comes back.
+
+import type { Duplex } from 'node:stream'
+import type { Clock, Timer } from '../lib/clock.ts'
+import { stallSchema, type Stall } from './messages.ts'
+import { readLines } from './output-lines.ts'
+
+const TICK_MS = 500
+const TICK = Buffer.from([1])
+
+export class WatchdogLink {
+  readonly #socket: Duplex
+  readonly #clock: Clock
+  #tick: Timer | undefined
+  #isWatching = false
+
+  /** The socket stays open as long as this process lives: its end is what the watchdog waits for. */
+  constructor(socket: Duplex, clock: Clock, onStall: (stall: Stall) => void) {
+    this.#socket = socket
+    this.#clock = clock
+    socket.on('error', () => undefined)
+    readLines(socket, ({ line }) => {
+      const stall = parse(line)
+      if (stall) onStall(stall)
+    })
+  }
+
+  /** Whether the main thread is looked at. A process without jobs is left to sleep. */
+  watch(isWatching: boolean): void {
+    if (isWatching === this.#isWatching) return
+    this.#isWatching = isWatching
+    if (isWatching) this.#send()
+    else this.#tick?.clear()
+  }
+
+  #send(): void {
+    if (!this.#isWatching || !this.#socket.writable) return
+    this.#socket.write(TICK)
+    this.#tick = this.#clock.after(TICK_MS, () => this.#send(), { background: true })
+  }
+}
+
+/** The author's code could write there as well: what is no stall is ignored. */
+function parse(line: string): Stall | undefined {
+  try {
+    return stallSchema.safeParse(JSON.parse(line)).data
+  } catch {
+    return undefined
+  }
+}

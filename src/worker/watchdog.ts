@@ -1,0 +1,88 @@
+// A thread in the handler's process that no handler can block: it ends the process group when the supervisor is gone,
+// and tells where the main thread is stuck.
+
+import { Session, type Debugger } from 'node:inspector'
+import { Socket } from 'node:net'
+import { fileURLToPath } from 'node:url'
+import { isMainThread, parentPort } from 'node:worker_threads'
+import type { Stall } from './messages.ts'
+
+/** A socket to the supervisor, inherited at this descriptor. It ends with the supervisor, however that died. */
+const WATCHDOG_FD = 4
+/** A main thread that answers nothing for so long is stuck, ms. */
+const STUCK_MS = 1_000
+/** Within native code the debugger cannot pause: then the place stays untold. */
+const CAPTURE_MS = 1_500
+const FRAMES = 5
+
+if (!isMainThread && parentPort) watch(parentPort)
+
+/** Its own event loop turns whatever the main thread does. The supervisor sends a byte now and then while jobs run. */
+function watch(main: NonNullable<typeof parentPort>): void {
+  const supervisor = new Socket({ fd: WATCHDOG_FD })
+  const watched = new WatchedThread(main)
+  const end = (): void => void process.kill(-process.pid, 'SIGKILL')
+  supervisor.on('error', end).on('close', end)
+  supervisor.on('data', () => void look(watched, supervisor))
+}
+
+async function look(watched: WatchedThread, supervisor: Socket): Promise<void> {
+  const blockedMs = watched.look(performance.now())
+  if (blockedMs === undefined) return
+  const stall: Stall = { blockedMs: Math.round(blockedMs), frames: await captureFrames() }
+  supervisor.write(`${JSON.stringify(stall)}\n`)
+}
+
+/** The main thread as seen from here: it is asked something at each look, and has answered by the next unless it is stuck. */
+class WatchedThread {
+  readonly #main: NonNullable<typeof parentPort>
+  #askedAt: number | undefined
+  #isTold = false
+
+  constructor(main: NonNullable<typeof parentPort>) {
+    this.#main = main
+    main.on('message', () => (this.#askedAt = undefined))
+    // This listener alone must not keep a thread whose supervisor is gone.
+    main.unref()
+  }
+
+  /** How long it has been stuck, once for each time that it is. */
+  look(now: number): number | undefined {
+    if (this.#askedAt === undefined) {
+      this.#askedAt = now
+      this.#isTold = false
+      this.#main.postMessage('turn')
+      return undefined
+    }
+    const blockedMs = now - this.#askedAt
+    if (blockedMs < STUCK_MS || this.#isTold) return undefined
+    this.#isTold = true
+    return blockedMs
+  }
+}
+
+/** Where the main thread is, innermost first; its job goes on after a few ms. */
+function captureFrames(): Promise<string[]> {
+  const session = new Session()
+  return new Promise((resolve) => {
+    const finish = (frames: string[]): void => {
+      clearTimeout(late)
+      session.disconnect()
+      resolve(frames)
+    }
+    const late = setTimeout(() => finish([]), CAPTURE_MS)
+    session.connectToMainThread()
+    session.on('Debugger.paused', ({ params }) =>
+      finish(params.callFrames.flatMap(frameText).slice(0, FRAMES)),
+    )
+    session.post('Debugger.enable', () => session.post('Debugger.pause'))
+  })
+}
+
+function frameText({ functionName, url, location }: Debugger.CallFrame): string[] {
+  if (!url.startsWith('file:')) return []
+  const file = fileURLToPath(url)
+  if (file.startsWith(import.meta.dirname)) return []
+  const place = `${file}:${location.lineNumber + 1}`
+  return [functionName === '' ? place : `${functionName} (${place})`]
+}
