@@ -30,6 +30,7 @@ const POLL_SOON_MS = 10
 const WORTH_A_SECOND = 16
 /** The queue holds a request for half a lease; later than this the connection is taken for dead. */
 const HOLD_MARGIN_MS = 5_000
+const MAX_FAILED_SEQS = 64
 const UNKNOWN_LEASE_MS = 10_000
 const BACKOFF = { baseMs: 100, maxMs: 5_000 }
 
@@ -140,7 +141,8 @@ export class ExchangeLoop {
       this.#sent.delete(sent)
       if (this.#isClosed) return
       this.#options.outbox.failed(composed)
-      this.#failedSeqs.push(...failed, sent.seq)
+      // Only answers that were on their way can have been lost, and a queue remembers no more than its latest.
+      this.#failedSeqs = [...failed, ...this.#failedSeqs, sent.seq].slice(-MAX_FAILED_SEQS)
       this.#backOff(cause)
     }
     this.nudge()
