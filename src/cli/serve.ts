@@ -1,8 +1,9 @@
 // longshore serve: opens the store, listens, and ends cleanly on SIGTERM or SIGINT.
 
 import { randomBytes } from 'node:crypto'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
+import { dirname } from 'node:path'
 import { systemClock } from '../lib/clock.ts'
 import { endpointIdSchema } from '../job/job.ts'
 import { buildApp } from '../server/app.ts'
@@ -25,11 +26,11 @@ export async function serve(options: ServeOptions): Promise<void> {
   const stop = stopSignal()
   const logger = await createLogger('longshore-serve')
   for (const name of options.endpoints) checkEndpointName(name)
-  const ownerKey = process.env['LONGSHORE_API_KEY'] || undefined
+  const ownerKey = ownerKeyOf(process.env)
   const store = await openStore(options.store)
   try {
     const endpoints = await ensureEndpoints(store, options.endpoints)
-    const secret = process.env['LONGSHORE_SECRET_KEY'] || secretBeside(storeFile(options.store))
+    const secret = process.env['LONGSHORE_SECRET_KEY'] || secretBeside(await storeFile(options.store))
     const app = buildApp({
       store,
       clock: systemClock,
@@ -72,18 +73,35 @@ async function ensureEndpoints(store: Store, names: readonly string[]): Promise<
   return (await store.endpoints.listEndpoints()).map(({ id }) => id)
 }
 
+function ownerKeyOf({ LONGSHORE_API_KEY: key }: NodeJS.ProcessEnv): string | undefined {
+  if (key === undefined || key === '') return undefined
+  if (/^[\x21-\x7e]+$/.test(key)) return key
+  throw new CommandError(
+    'LONGSHORE_API_KEY must be printable ASCII without spaces: no request could carry it in a header otherwise.',
+  )
+}
+
 /** The key that opens sealed secrets lives beside the store, readable by its owner alone. */
 function secretBeside(file: string | undefined): string {
-  if (file === undefined) return randomBytes(32).toString('base64url')
+  const fresh = randomBytes(32).toString('base64url')
+  if (file === undefined) return fresh
   const path = `${file}.key`
-  try {
-    return readFileSync(path, 'utf8').trim()
-  } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code !== 'ENOENT') throw cause
-    const secret = randomBytes(32).toString('base64url')
-    writeFileSync(path, `${secret}\n`, { mode: 0o600, flag: 'wx' })
-    return secret
-  }
+  if (!existsSync(path)) writeWhole(path, `${fresh}\n`)
+  const secret = readFileSync(path, 'utf8').trim()
+  if (secret !== '') return secret
+  throw new CommandError(
+    `${path} is empty, and it should hold the secret that seals s3Config. Bring it back from a backup, or remove it when no job waits that has an s3Config.`,
+  )
+}
+
+/** On disk before its name is: a power cut leaves all of it or nothing. */
+function writeWhole(path: string, text: string): void {
+  const draft = `${path}.${process.pid}`
+  writeFileSync(draft, text, { mode: 0o600, flush: true })
+  renameSync(draft, path)
+  const folder = openSync(dirname(path), 'r')
+  fsyncSync(folder)
+  closeSync(folder)
 }
 
 async function showFirstKey(store: Store, ownerKey: string | undefined): Promise<void> {

@@ -24,7 +24,11 @@ export const workerIdSchema = z.string().regex(/^[A-Za-z0-9._:-]{1,128}$/)
 const leaseRefSchema = z.object({ id: jobIdSchema, lease: leaseTokenSchema })
 export type LeaseRef = z.output<typeof leaseRefSchema>
 
-const endedBase = leaseRefSchema.extend({ executionMs: durationSchema })
+const endedBase = leaseRefSchema.extend({
+  executionMs: durationSchema,
+  /** How many chunks the lease made: its end is not taken before they are stored. */
+  chunks: z.int().min(0).optional(),
+})
 export const endedSchema = z.discriminatedUnion('outcome', [
   /** `bytes`: the output's length among the payloads; left out when the handler gave none. */
   endedBase.extend({ outcome: z.literal('completed'), bytes: bytesSchema.optional() }),

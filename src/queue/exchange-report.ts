@@ -84,7 +84,7 @@ export async function writeReports(
   }
   for (const { ended, output } of reports.ended) {
     const write = writeEnd(store, fenceOf(session, ended), { ended, output, now })
-    writes.push(write.then((state) => (note(ended, state).ended = true)))
+    writes.push(write.then((state) => state !== 'behind' && (note(ended, state).ended = true)))
   }
   await Promise.all(writes)
   return [...acks.values()]
@@ -94,14 +94,18 @@ function writeEnd(
   store: Store,
   fence: Fence,
   { ended, output, now }: { ended: Ended; output: Uint8Array | undefined; now: number },
-): Promise<FencedAnswer> {
-  const { executionMs } = ended
+): Promise<FencedAnswer | 'behind'> {
+  const { executionMs, chunks } = ended
   switch (ended.outcome) {
     case 'released':
       return store.jobs.release(fence, now)
     case 'lost':
       return store.jobs.lose(fence, { error: ended.error, executionMs, now })
     default:
-      return store.jobs.settle(fence, endOf(ended, output), { executionMs, now })
+      return store.jobs.settle(fence, endOf(ended, output), {
+        executionMs,
+        now,
+        ...(chunks !== undefined && { chunks }),
+      })
   }
 }

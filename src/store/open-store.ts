@@ -16,8 +16,10 @@ export async function openStore(url: string): Promise<Store> {
   return openSqliteStore({ file: path })
 }
 
-/** The file of an embedded store, beside which the files that belong to it live. */
-export function storeFile(url: string): string | undefined {
+/** The file of an embedded store, links followed, beside which the files that belong to it live. */
+export async function storeFile(url: string): Promise<string | undefined> {
   const path = /^sqlite:(.+)$/.exec(url)?.[1]
-  return path === ':memory:' ? undefined : path
+  if (path === undefined || path === ':memory:') return undefined
+  const { realFile } = await import('./sqlite/real-file.ts')
+  return realFile(path)
 }

@@ -181,8 +181,15 @@ export interface JobStore {
   ): Promise<{ state: 'accepted'; stored: number } | { state: 'stale' }>
   /** Replaces the progress of a running job (JSON text). */
   setProgress(fence: Fence, progress: Uint8Array): Promise<FencedAnswer>
-  /** Ends the job. `executionMs` is the worker's own measure; without it the time since the start counts. */
-  settle(fence: Fence, end: End, report: { executionMs?: number; now: number }): Promise<FencedAnswer>
+  /**
+   * Ends the job. `executionMs` is the worker's own measure; without it the time since the start counts. `behind` when
+   * fewer than `chunks` of this lease are stored: then nothing happens, and the end is to be told again with them.
+   */
+  settle(
+    fence: Fence,
+    end: End,
+    report: { executionMs?: number; chunks?: number; now: number },
+  ): Promise<FencedAnswer | 'behind'>
   /** Gives the job back to its old place in the queue, the attempt not counted, its chunks removed. */
   release(fence: Fence, now: number): Promise<FencedAnswer>
   /**
@@ -215,9 +222,10 @@ export interface JobStore {
   /**
    * One round of tidying: lapsed leases go back or fail, silent jobs time out, ttl and retention delete. Handles a
    * bounded number and answers how many. Time that was not served does not lapse a lease: a round later than
-   * `graceMs` after the last one first gives every live lease that much more.
+   * `servedMs` after the last one first gives every live lease as much time as has passed since that, and the first
+   * one gives them `leaseMs` from now.
    */
-  sweep(now: number, graceMs: number): Promise<number>
+  sweep(now: number, served: { leaseMs: number; servedMs: number }): Promise<number>
 }
 
 export interface EndpointStore {

@@ -101,7 +101,8 @@ export class Outbox {
 
   end(entry: OutboxEntry, ended: Ended, output?: Uint8Array): void {
     if (!this.#has(entry)) return
-    entry.end = output ? { ended, output } : { ended }
+    const told = entry.lastOrdinal > 0 ? { ...ended, chunks: entry.lastOrdinal } : ended
+    entry.end = output ? { ended: told, output } : { ended: told }
     delete entry.progress
     this.#unstarted.delete(entry)
     this.#speak(entry)

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { fixture, longshore, main, serve, startWorker, template, temporaryDir } from '../support/processes.ts'
@@ -159,6 +159,28 @@ describe('longshore serve', () => {
     const second = longshore(['serve', '--store', `sqlite:${first.file}`, '--port', '0'])
     expect(await second.exit).toBe(1)
     expect(second.stderr).toContain(`is in use by process ${first.child.pid}.`)
+  })
+
+  it('is refused a file that a link leads to, also before there is one, and keeps one key for it', async () => {
+    const dir = temporaryDir()
+    symlinkSync('real.db', join(dir, 'link.db'))
+    const first = await serve({ file: join(dir, 'link.db') })
+    const second = longshore(['serve', '--store', `sqlite:${join(dir, 'real.db')}`, '--port', '0'])
+    expect(await second.exit).toBe(1)
+    expect(second.stderr).toContain(`is in use by process ${first.child.pid}.`)
+    expect(readdirSync(dir).filter((name) => name.endsWith('.key'))).toEqual(['real.db.key'])
+  })
+
+  it('is refused an API key that no request could carry, and an empty secret', async () => {
+    const file = join(temporaryDir(), 'q.db')
+    const args = ['serve', '--store', `sqlite:${file}`, '--port', '0']
+    const spaced = longshore(args, { env: { LONGSHORE_API_KEY: ' hush ' } })
+    expect(await spaced.exit).toBe(1)
+    expect(spaced.stderr).toContain('LONGSHORE_API_KEY must be printable ASCII without spaces')
+    writeFileSync(`${file}.key`, '')
+    const empty = longshore(args)
+    expect(await empty.exit).toBe(1)
+    expect(empty.stderr).toContain('q.db.key is empty')
   })
 
   it('exits with 1 and a sentence for a port in use, a bad port, a bad endpoint name, an unknown store', async () => {

@@ -138,8 +138,8 @@ describe('a queue file', () => {
       return count
     }
     const before = pages()
-    await store.jobs.sweep(1, 10_000)
-    for (let n = 0; n < 5; n += 1) await store.jobs.sweep(90_000_000, 10_000)
+    await store.jobs.sweep(1, { leaseMs: 10_000, servedMs: 10_000 })
+    for (let n = 0; n < 5; n += 1) await store.jobs.sweep(90_000_000, { leaseMs: 10_000, servedMs: 10_000 })
     expect(pages()).toBeLessThan(before)
   })
 

@@ -43,6 +43,8 @@ function isBusy(cause: unknown): boolean {
 }
 
 function readHolder(db: DatabaseSync): number | undefined {
+  // Others that come at the same time hold it for a moment each.
+  db.exec('pragma busy_timeout = 500')
   const pid = db.prepare('select pid from holder').get()?.['pid']
   return typeof pid === 'number' ? pid : undefined
 }

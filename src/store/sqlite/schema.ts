@@ -115,13 +115,17 @@ export function migrate(db: DatabaseSync, file: string): void {
       `The store ${file} has schema version ${version}, and this longshore knows versions up to ${SCHEMA_VERSION}. Start the newer longshore that wrote it, or name another file with --store.`,
     )
   }
-  if (version === SCHEMA_VERSION) return
-  if (version === 0 && db.prepare('select 1 from sqlite_schema limit 1').get() !== undefined) {
+  const tables = db
+    .prepare("select name from sqlite_schema where type = 'table'")
+    .all()
+    .map(({ name }) => name)
+  if (version === 0 ? tables.length > 0 : !tables.includes('jobs') || !tables.includes('endpoints')) {
     throw new StoreError(
       'STORE_UNREADABLE',
       `The file ${file} is a SQLite database of another program. Name a queue file, or a new one, with --store sqlite:<file>.`,
     )
   }
+  if (version === SCHEMA_VERSION) return
   // Only a file that has no pages yet takes this setting.
   if (version === 0) db.exec('pragma auto_vacuum = incremental')
   db.exec('begin immediate')

@@ -1,6 +1,5 @@
 // The embedded engine: one file, write-ahead log, every commit on disk before it is answered.
 
-import { existsSync, realpathSync, statSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { limits } from '../../job/limits.ts'
 import {
@@ -15,6 +14,7 @@ import {
 import { SqliteClientVerbs } from './client-verbs.ts'
 import { Counters, integer, Statements, text, type Context, type Row } from './context.ts'
 import { lockFile } from './file-lock.ts'
+import { realFile } from './real-file.ts'
 import { GroupCommit } from './group-commit.ts'
 import { SqliteReads } from './reads.ts'
 import { migrate } from './schema.ts'
@@ -30,38 +30,18 @@ export interface SqliteOptions {
 
 /** Opens a queue file. Throws StoreError when it is in use, too new, or no queue file. */
 export function openSqliteStore(options: SqliteOptions): Store {
-  const { file } = options
-  const lock = file === ':memory:' ? undefined : takeLock(file)
+  let lock: { release(): void } | undefined
   try {
+    const file = options.file === ':memory:' ? options.file : realFile(options.file)
+    if (file !== ':memory:') lock = lockFile(file)
     const db = new DatabaseSync(file)
     prepareFile(db, options)
     return new SqliteStore(db, () => lock?.release())
   } catch (cause) {
     lock?.release()
     if (cause instanceof StoreError) throw cause
-    throw unreadable(file, cause)
+    throw unreadable(options.file, cause)
   }
-}
-
-function takeLock(file: string): { release(): void } {
-  try {
-    return lockFile(oneNameOf(file))
-  } catch (cause) {
-    if (cause instanceof StoreError) throw cause
-    throw unreadable(file, cause)
-  }
-}
-
-/** Links must not lead around the lock, nor to a write-ahead log of their own. */
-function oneNameOf(file: string): string {
-  if (!existsSync(file)) return file
-  if (statSync(file).nlink > 1) {
-    throw new StoreError(
-      'STORE_UNREADABLE',
-      `The store ${file} has a second name (a hard link), under which another server could open it unnoticed. Remove the other name.`,
-    )
-  }
-  return realpathSync(file)
 }
 
 function unreadable(file: string, cause: unknown): StoreError {

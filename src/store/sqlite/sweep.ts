@@ -22,9 +22,9 @@ export class SqliteSweep {
     this.#context = context
   }
 
-  async sweep(now: number, graceMs: number): Promise<number> {
+  async sweep(now: number, served: { leaseMs: number; servedMs: number }): Promise<number> {
     const swept = await this.#context.commits.submit((transaction) => {
-      this.#grantUnservedTime(now, graceMs)
+      this.#grantUnservedTime(now, served)
       return this.#delete(transaction, now) + this.#timeOut(transaction, now) + this.#lapse(transaction, now)
     })
     // Pages that deletions freed go back to the system a few at a time.
@@ -32,14 +32,14 @@ export class SqliteSweep {
     return swept
   }
 
-  #grantUnservedTime(now: number, graceMs: number): void {
-    const unserved = this.#sweptAt === undefined || now - this.#sweptAt > graceMs
+  #grantUnservedTime(now: number, { leaseMs, servedMs }: { leaseMs: number; servedMs: number }): void {
+    const sweptAt = this.#sweptAt
     this.#sweptAt = now
-    if (!unserved) return
+    if (sweptAt !== undefined && now - sweptAt <= servedMs) return
     this.#context.statements.run(
-      `update jobs set lease_expires_at = max(lease_expires_at, $until), deadline_at = max(deadline_at, $until)
+      `update jobs set lease_expires_at = max(lease_expires_at + $gap, $atLeast), deadline_at = max(deadline_at + $gap, $atLeast)
        where ${inStatuses(transitions.lapse.from)}`,
-      { until: now + graceMs },
+      sweptAt === undefined ? { gap: 0, atLeast: now + leaseMs } : { gap: now - sweptAt, atLeast: 0 },
     )
   }
 

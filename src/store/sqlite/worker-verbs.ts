@@ -183,8 +183,21 @@ export class SqliteWorkerVerbs implements WorkerVerbs {
     )
   }
 
-  settle(fence: Fence, end: End, report: { executionMs?: number; now: number }): Promise<FencedAnswer> {
-    return this.#context.commits.submit((transaction) => this.#settle(transaction, fence, end, report))
+  settle(...[fence, end, report]: Parameters<JobStore['settle']>): ReturnType<JobStore['settle']> {
+    const { chunks = 0, ...rest } = report
+    return this.#context.commits.submit((transaction) =>
+      chunks > 0 && this.#isBehind(fence, chunks) ? 'behind' : this.#settle(transaction, fence, end, rest),
+    )
+  }
+
+  /** Whether the holder of the lease has made more chunks than came here. */
+  #isBehind(fence: Fence, chunks: number): boolean {
+    const { guard, bind } = fenceGuard(fence, 'start')
+    const row = this.#context.statements.find(
+      `select last_index - lease_index as stored from jobs where ${guard}`,
+      bind,
+    )
+    return row !== undefined && integer(row['stored']) < chunks
   }
 
   #settle(
