@@ -52,17 +52,21 @@ async function main(pictures: string[]): Promise<number> {
   }
 }
 
-/** A picture as base64. One too large for a job's body is sent as a JPEG. */
+/** A picture as base64. One too large for a job's body is sent as a JPEG, made smaller until it fits. */
 async function pageOf(path: string): Promise<string> {
   const picture = readFileSync(path)
   if (picture.byteLength <= LARGEST_PICTURE) return picture.toString('base64')
   const { default: sharp } = await import('sharp')
-  const smaller = await sharp(picture)
-    .flatten({ background: 'white' })
-    .grayscale()
-    .jpeg({ quality: 85 })
-    .toBuffer()
-  return smaller.toString('base64')
+  const { width } = await sharp(picture).metadata()
+  for (let share = 1; ; share *= 0.8) {
+    const smaller = await sharp(picture)
+      .resize({ width: Math.max(1, Math.round(width * share)) })
+      .flatten({ background: 'white' })
+      .grayscale()
+      .jpeg({ quality: 80 })
+      .toBuffer()
+    if (smaller.byteLength <= LARGEST_PICTURE) return smaller.toString('base64')
+  }
 }
 
 async function readPages(

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 /** `file:line:column` and that line, for the innermost frame of a stack that is in a file of the author's; undefined without one. */
 export function sourceFrame(stack: string): string | undefined {
   for (const line of stack.split('\n')) {
-    const match = /(file:\/\/\/[^\s()]+|\/[^\s()]+):(\d+):(\d+)\)?$/.exec(line.trim())
+    const match = /^at (?:async )?(?:.*? \()?((?:file:\/\/)?\/.*):(\d+):(\d+)\)?$/.exec(line.trim())
     if (!match?.[1] || match[1].includes('/node_modules/')) continue
     const file = match[1].startsWith('file:') ? fileURLToPath(match[1]) : match[1]
     const source = lineOf(file, Number(match[2]))

@@ -15,6 +15,9 @@ import type { LeaseLine, OpenedJob } from './lease-line.ts'
 import { fenceOf, NOTHING_TO_SAY, Session, type SessionAnswer } from './session.ts'
 import type { Workers } from './workers.ts'
 
+/** Workers that came before by the same id and may still speak. */
+const REMEMBERED_SESSIONS = 16
+
 export interface DispatchOptions {
   store: Store
   line: LeaseLine
@@ -72,7 +75,7 @@ export class Dispatch {
     const answer = await this.#allOrNothing(session, acks, leases, Promise.all([...givenBack, stale]))
     for (const ref of await stale) session.oweStop({ ...ref, reason: 'lease-lost' })
     answer.stops = session.takeStops()
-    const hasSomething = needsAnswer || answer.acks.length + answer.stops.length > 0
+    const hasSomething = session.isReplaced || needsAnswer || answer.acks.length + answer.stops.length > 0
     // What is still being leased for another request counts against this one's wish, and only that.
     if (!hasSomething) await session.asked
     if (hasSomething || session.lastSeq !== request.seq) return this.#reply(session, request.seq, answer)
@@ -89,8 +92,18 @@ export class Dispatch {
   #sessionOf(endpoint: string, worker: string, id: string): Session {
     const known = this.#sessions.get(keyOf({ endpoint, worker }))
     if (known?.id === id) return known
-    known?.answerHeld(NOTHING_TO_SAY)
-    return new Session({ id, endpoint, worker })
+    // Another worker has come by this id: the one before may end its jobs, and gets no more.
+    const replaced = known?.replaced ?? new Map<string, Session>()
+    const former = replaced.get(id)
+    if (former) return former
+    if (known) {
+      known.isReplaced = true
+      known.answerHeld(NOTHING_TO_SAY)
+      replaced.set(known.id, known)
+    }
+    const session = new Session({ id, endpoint, worker, replaced })
+    for (const oldest of replaced.keys()) if (replaced.size > REMEMBERED_SESSIONS) replaced.delete(oldest)
+    return session
   }
 
   #heard(session: Session): void {
@@ -98,8 +111,10 @@ export class Dispatch {
     const now = clock.monotonic()
     session.aliveUntil = now + leaseMs
     // Kept in the order in which they were heard, so that the silent ones stand first.
-    this.#sessions.delete(keyOf(session))
-    this.#sessions.set(keyOf(session), session)
+    if (!session.isReplaced) {
+      this.#sessions.delete(keyOf(session))
+      this.#sessions.set(keyOf(session), session)
+    }
     workers.heard(session.endpoint, session.worker, { holds: session.holds, aliveMs: leaseMs })
     for (const [key, other] of this.#sessions) {
       if (other.aliveUntil + leaseMs >= now) break
@@ -133,7 +148,7 @@ export class Dispatch {
   /** For a worker that is speaking anyway: what it wants and is not on its way to it already. */
   async #leaseAtOnce(session: Session, request: ExchangeRequest, isNewest: boolean): Promise<OpenedJob[]> {
     const count = request.want - session.inFlight - session.asking
-    if (!isNewest || this.#isClosing || count <= 0) return []
+    if (!isNewest || this.#isClosing || session.isReplaced || count <= 0) return []
     const { line, leaseMs } = this.#options
     session.asking += count
     const asked = line
@@ -208,7 +223,7 @@ export class Dispatch {
         acks,
         stops,
         leases: leases.map(leaseHead),
-        drain: false,
+        drain: session.isReplaced,
       },
       payloads: leases.map((lease) => lease.input),
       undelivered: () => this.#giveBack(session, seq),
@@ -219,7 +234,9 @@ export class Dispatch {
     if (event.kind !== 'stop') return
     const session = this.#sessions.get(keyOf(event))
     if (!session) return
-    session.oweStop({ id: event.id, lease: event.lease, reason: event.reason })
+    for (const one of [session, ...session.replaced.values()]) {
+      one.oweStop({ id: event.id, lease: event.lease, reason: event.reason })
+    }
     if (session.held) session.answerHeld({ acks: [], stops: session.takeStops(), leases: [] })
   }
 }

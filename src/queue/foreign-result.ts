@@ -29,8 +29,8 @@ export function readForeignResult(body: Uint8Array): ForeignResult {
   }
   const kept = outputBytes ? { output: outputBytes } : {}
   const reported = error instanceof RawJson ? error.parse() : undefined
-  if (!reported) return { kind: 'end', end: { event: 'complete', ...kept } }
-  return { kind: 'end', end: { event: 'fail', error: readForeignError(reported), ...kept } }
+  if (!(error instanceof RawJson) || !reported) return { kind: 'end', end: { event: 'complete', ...kept } }
+  return { kind: 'end', end: { event: 'fail', error: readForeignError(reported, error), ...kept } }
 }
 
 /** One streamed piece, as posted to job-stream. */
@@ -54,8 +54,8 @@ const hostedErrorSchema = z.object({
 })
 
 /** The hosted worker's own JSON where it is that, else the text as the message. Any truthy value fails the job. */
-function readForeignError(reported: unknown): JobError {
-  const text = typeof reported === 'string' ? reported : JSON.stringify(reported)
+function readForeignError(reported: unknown, raw: RawJson): JobError {
+  const text = typeof reported === 'string' ? reported : raw.toString()
   const hosted = hostedErrorSchema.safeParse(
     typeof reported === 'string' ? parseOrNothing(reported) : reported,
   )

@@ -1,7 +1,7 @@
 // What clients ask of the service: submit, look, wait, stream, cancel, retry, purge.
 
 import { randomUUIDv7 } from 'node:crypto'
-import type { Clock } from '../lib/clock.ts'
+import { pause, type Clock } from '../lib/clock.ts'
 import type { Submission } from '../job/job.ts'
 import { isEnded, type JobStatus } from '../job/lifecycle.ts'
 import { limits } from '../job/limits.ts'
@@ -39,11 +39,18 @@ export interface StreamAnswer {
   chunks: StoredChunk[]
   /** To be called once the answer is written; moves the read position unless `after` was given. */
   written(): Promise<void>
+  /** To be called when it never will be. */
+  lost(): void
 }
+
+/** How long one reader of a stream keeps the next one waiting. */
+const DELIVERY_MS = 5_000
 
 /** Every method refuses an endpoint or a job that does not exist with a Refusal. */
 export class Queue {
   readonly #options: QueueOptions
+  /** Stream answers on their way, by job. */
+  readonly #delivering = new Map<string, Promise<void>>()
 
   constructor(options: QueueOptions) {
     this.#options = options
@@ -103,6 +110,7 @@ export class Queue {
     const until = clock.monotonic() + waitMs
     using watched = watch.watch(id)
     for (;;) {
+      if (after === undefined) await this.#delivered(id, gone)
       const read = await store.jobs.readChunks(endpoint, id, {
         maxBytes: limits.streamReadBytes,
         now: clock.now(),
@@ -112,20 +120,49 @@ export class Queue {
       const { status, chunks } = read
       const left = until - clock.monotonic()
       if (chunks.length > 0 || isEnded(status) || left <= 0 || gone.aborted || stopping.aborted) {
-        return { status, chunks, written: () => this.#written(endpoint, id, after, chunks) }
+        // Another reader was given these meanwhile: look again once it has them.
+        if (after === undefined && this.#delivering.has(id) && !gone.aborted) continue
+        return {
+          status,
+          chunks,
+          ...this.#deliver(endpoint, id, after === undefined ? chunks.at(-1) : undefined),
+        }
       }
       await watched.latch.wait(clock, left, [gone, stopping])
     }
   }
 
-  async #written(
+  /** Until `written` or `lost` is called nobody else is given what comes after the read position. */
+  #deliver(
     endpoint: string,
     id: string,
-    after: number | undefined,
-    chunks: readonly StoredChunk[],
-  ): Promise<void> {
-    const last = chunks.at(-1)
-    if (after === undefined && last) await this.#options.store.jobs.markRead(endpoint, id, last.index)
+    last: StoredChunk | undefined,
+  ): Pick<StreamAnswer, 'written' | 'lost'> {
+    if (!last) return { written: async () => undefined, lost: () => undefined }
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#delivering.set(id, promise)
+    const over = (): void => {
+      if (this.#delivering.get(id) === promise) this.#delivering.delete(id)
+      resolve()
+    }
+    return {
+      written: () => this.#options.store.jobs.markRead(endpoint, id, last.index).finally(over),
+      lost: over,
+    }
+  }
+
+  /** The read position moves once an answer is written: whoever reads next waits for that, for a while. */
+  async #delivered(id: string, gone: AbortSignal): Promise<void> {
+    const delivering = this.#delivering.get(id)
+    if (!delivering) return
+    const tooSlow = new AbortController()
+    await Promise.race([
+      delivering,
+      pause(this.#options.clock, DELIVERY_MS, AbortSignal.any([gone, tooSlow.signal])),
+    ])
+    tooSlow.abort()
+    // A reader that takes its answer too slowly shares it with this one.
+    if (this.#delivering.get(id) === delivering) this.#delivering.delete(id)
   }
 
   async cancel(endpoint: string, id: string): Promise<Submitted> {

@@ -35,14 +35,18 @@ export class Session {
   asking = 0
   asked: Promise<unknown> = Promise.resolve()
   aliveUntil = 0
+  /** Whether another worker has come by this one's id: it gets no more jobs. */
+  isReplaced = false
+  readonly replaced: Map<string, Session>
   readonly #stops = new Map<string, Stop>()
   readonly #answered = new Map<number, Given>()
   readonly #confirmed = new Set<string>()
 
-  constructor(ids: { id: string; endpoint: string; worker: string }) {
+  constructor(ids: { id: string; endpoint: string; worker: string; replaced?: Map<string, Session> }) {
     this.id = ids.id
     this.endpoint = ids.endpoint
     this.worker = ids.worker
+    this.replaced = ids.replaced ?? new Map<string, Session>()
   }
 
   /** How many leases were given that the worker has not spoken of yet. */

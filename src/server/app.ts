@@ -14,7 +14,7 @@ import { Workers } from '../queue/workers.ts'
 import type { Store } from '../store/store.ts'
 import { Auth } from './auth.ts'
 import { readBodiesByRoute } from './body.ts'
-import { clientErrorHandler, errorHandler, notFoundHandler } from './error-handler.ts'
+import { clientErrorHandler, errorHandler, notFoundHandler, refuseExpectation } from './error-handler.ts'
 import { exchangeRoutes } from './routes/exchange-routes.ts'
 import { foreignReportRoutes, foreignTakeRoutes } from './routes/foreign-routes.ts'
 import { jobRoutes, queueRoutes } from './routes/job-routes.ts'
@@ -60,6 +60,10 @@ export function buildApp(options: AppOptions): App {
     return { status: 'ok' }
   })
   const auth = new Auth(store.keys, options.ownerKey)
+  http.setNotFoundHandler(async (request) => {
+    if (request.url.startsWith('/v2/')) await auth.check(request)
+    return notFoundHandler(request)
+  })
   http.register(
     async (scope) => {
       scope.addHook('onRequest', (request) => auth.check(request))
@@ -97,7 +101,9 @@ function bareHttp(logger: FastifyBaseLogger): FastifyInstance {
     loggerInstance: logger,
     // A line per request would be most of the work at a few thousand requests a second.
     logController: new LogController({ disableRequestLogging: true }),
-    routerOptions: { maxParamLength: 512 },
+    // As long as a header may be: what is too long for an id is refused like any other that nothing has.
+    routerOptions: { maxParamLength: 16_384 },
+    http: { requireHostHeader: false },
     // A HEAD that ran its GET would take a job or move a read position for nobody.
     exposeHeadRoutes: false,
     // Longer than any hold, so that a connection is not cut while its answer is being waited for.
@@ -112,7 +118,7 @@ function bareHttp(logger: FastifyBaseLogger): FastifyInstance {
   http.setValidatorCompiler(validatorCompiler)
   http.setSerializerCompiler(serializerCompiler)
   http.setErrorHandler(errorHandler)
-  http.setNotFoundHandler(notFoundHandler)
+  http.server.on('checkExpectation', refuseExpectation)
   readBodiesByRoute(http)
   return http
 }

@@ -1,5 +1,6 @@
 // From whatever was thrown to an answer: a code of the catalogue, a sentence, a status.
 
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type {
   ConnectionError,
@@ -29,10 +30,22 @@ export function errorHandler(
 /** What cannot be read as HTTP never becomes a request; it is answered in the same form all the same. */
 export function clientErrorHandler(error: ConnectionError, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
-  const { message, code } = new Refusal('REQUEST_INVALID', { problem: withoutStop(error.message) })
-  const body = JSON.stringify({ error: message, code })
-  const head = `HTTP/1.1 400 Bad Request\r\ncontent-type: application/json; charset=utf-8\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n`
+  const body = requestInvalid(withoutStop(error.message))
+  const head = `HTTP/1.1 400 Bad Request\r\ncontent-type: ${JSON_TYPE}\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n`
   socket.end(head + body)
+}
+
+/** For a request that expects anything but to be continued. */
+export function refuseExpectation({ headers }: IncomingMessage, response: ServerResponse): void {
+  const body = requestInvalid(`nothing is known here of what it expects ('${shortened(headers.expect)}')`)
+  response.writeHead(417, { 'content-type': JSON_TYPE }).end(body)
+}
+
+const JSON_TYPE = 'application/json; charset=utf-8'
+
+function requestInvalid(problem: string): string {
+  const { message, code } = new Refusal('REQUEST_INVALID', { problem })
+  return JSON.stringify({ error: message, code })
 }
 
 export function notFoundHandler(request: FastifyRequest): never {

@@ -38,10 +38,12 @@ export function delivery(reply: FastifyReply): Delivery {
   let isWritten = false
   reply.raw.once('finish', () => {
     isWritten = true
+    for (const { written } of waiting) written()
   })
   reply.raw.once('close', () => {
-    if (!isWritten) controller.abort()
-    for (const { written, lost } of waiting) (isWritten ? written : lost)()
+    if (isWritten) return
+    controller.abort()
+    for (const { lost } of waiting) lost()
   })
   return {
     gone: controller.signal,

@@ -31,18 +31,19 @@ function isArray(value: object): boolean {
   }
 }
 
-const SECRET_NAMES = /^(accessId|accessSecret|s3Config|authorization|apiKey|token|password|secret)$/i
+const SECRET_NAMES =
+  /^(accessid|accesssecret|accesskeyid|secretaccesskey|sessiontoken|s3config|authorization|apikey|token|password|secret)$/
 
-/** Secrets are masked wherever in the fields they are. */
-function masked(key: string, value: unknown): unknown {
-  return SECRET_NAMES.test(key) ? '[masked]' : value
+/** Secrets are masked wherever in the fields they are, and errors say what they are. */
+function told(key: string, value: unknown): unknown {
+  if (SECRET_NAMES.test(key.replaceAll(/[_-]/g, '').toLowerCase())) return '[masked]'
+  return value instanceof Error ? describeThrown(value) : value
 }
 
 /** A log line must never fail a job: what JSON cannot say, or too much of it, is told in a word. */
 function loggable(fields: object, mask: (text: string) => string): Record<string, unknown> {
   try {
-    if (fields instanceof Error) return { err: describeThrown(fields) }
-    const text = mask(JSON.stringify(fields, masked))
+    const text = mask(JSON.stringify(fields instanceof Error ? { err: fields } : fields, told))
     if (text.length <= limits.logBytes) return JSON.parse(text) as Record<string, unknown>
     return { cut: `fields of ${text.length} characters, more than ${limits.logBytes}` }
   } catch (cause) {

@@ -1,9 +1,22 @@
 import { once } from 'node:events'
+import { Agent, get } from 'node:http'
 import { connect } from 'node:net'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { Client } from '../../src/client/client.ts'
 import { fixture, KEY, longshore, serve, startWorker, temporaryDir } from '../support/processes.ts'
 import { join } from 'node:path'
+
+function read(agent: Agent, url: string): Promise<{ status: string; chunks: { index: number }[] }> {
+  return new Promise((resolve, reject) => {
+    get(url, { agent, headers: { authorization: KEY } }, (answer) => {
+      let text = ''
+      answer.setEncoding('utf8').on('data', (piece: string) => (text += piece))
+      answer.on('end', () =>
+        resolve({ status: String(answer.headers['x-job-status']), chunks: JSON.parse(text) }),
+      )
+    }).on('error', reject)
+  })
+}
 
 describe('one job', () => {
   it('goes from REST through the worker and back', async () => {
@@ -121,13 +134,41 @@ describe('the service', () => {
     expect(await server.kill('SIGTERM')).toBe(0)
   })
 
-  it('answers what is no HTTP in the one form of its errors', async () => {
+  it.each([
+    ['no HTTP at all', 'NONSENSE\r\n\r\n', 400, 'REQUEST_INVALID'],
+    ['no host', 'GET /nope HTTP/1.1\r\nconnection: close\r\n\r\n', 404, 'ROUTE_NOT_FOUND'],
+    [
+      'an expectation',
+      'GET /nope HTTP/1.1\r\nhost: x\r\nexpect: more\r\nconnection: close\r\n\r\n',
+      417,
+      'REQUEST_INVALID',
+    ],
+  ])('answers a request with %s in the one form of its errors', async (_what, request, status, code) => {
     const { hostname, port } = new URL((await serve()).endpointUrl)
     const socket = connect(Number(port), hostname)
-    socket.end('NONSENSE\r\n\r\n')
+    socket.end(request)
     const answer = (await socket.setEncoding('utf8').toArray()).join('')
-    expect(answer).toMatch(/^HTTP\/1\.1 400 /)
-    expect(JSON.parse(answer.split('\r\n\r\n')[1] ?? '')).toMatchObject({ code: 'REQUEST_INVALID' })
+    expect(answer).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `))
+    expect(answer).toContain(`"code":"${code}"`)
+  })
+
+  // Seen: a reader that asked again at once on the same connection was given the same chunks again.
+  it('gives every chunk once to a reader that asks again as soon as it is answered', async () => {
+    const { endpointUrl, client } = await serve()
+    await startWorker(endpointUrl, fixture('counts.ts'))
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+    onTestFinished(() => agent.destroy())
+    for (let round = 0; round < 5; round += 1) {
+      const { id } = await client.run({ input: { to: 300 } })
+      const seen: unknown[] = []
+      for (let status = ''; status !== 'COMPLETED';) {
+        const answer = await read(agent, `${endpointUrl}/stream/${id}`)
+        status = answer.status
+        seen.push(...answer.chunks.map(({ index }) => index))
+        if (status === 'COMPLETED' && answer.chunks.length > 0) status = ''
+      }
+      expect(seen).toEqual(Array.from({ length: 300 }, (_, n) => n + 1))
+    }
   })
 
   it('keeps what it accepted through kill -9', async () => {

@@ -120,6 +120,14 @@ describe('a request that does not fit', () => {
     ['an empty wait', 'POST', '/v2/default/runsync?wait=', 400, 'FIELD_INVALID', 'wait must be'],
     ['two waits', 'POST', '/v2/default/runsync?wait=1000&wait=2000', 400, 'FIELD_INVALID', 'wait must be'],
     ['a negative index', 'GET', '/v2/default/stream/x?after=-1', 400, 'FIELD_INVALID', 'after must be'],
+    [
+      'an id that is far too long',
+      'GET',
+      `/v2/default/status/${'x'.repeat(2_000)}`,
+      404,
+      'JOB_NOT_FOUND',
+      `'${'x'.repeat(64)}…'`,
+    ],
     ['another method', 'GET', '/v2/default/run', 404, 'ROUTE_NOT_FOUND', 'no GET /v2/default/run'],
     ['another path', 'GET', '/v2/default/runs', 404, 'ROUTE_NOT_FOUND', 'no GET /v2/default/runs'],
   ]
@@ -153,6 +161,11 @@ describe('a request that does not fit', () => {
       400,
       { error: expect.stringMatching(/\.$/), code: 'REQUEST_INVALID' },
     ])
+  })
+
+  it('gets 401 without a key also where there is nothing', async () => {
+    expect((await service.http.inject({ url: '/v2/default/nope' })).statusCode).toBe(401)
+    expect((await service.http.inject({ url: '/nope' })).statusCode).toBe(404)
   })
 
   it('gets 413 for a body over the limit of its operation, and is taken just under it', async () => {

@@ -133,6 +133,24 @@ describe('the exchange', () => {
     expect(again.leases[0]?.lease).not.toBe(lost.leases[0]?.lease)
   })
 
+  // Seen: two workers by one id answered each other's held request, as fast as they could.
+  it('retires a worker when another one comes by its id, and takes what it still reports', async () => {
+    const first = new TestWorker('same', 'before')
+    const second = new TestWorker('same', 'after')
+    await submit()
+    const [lease] = (await first.say({ want: 1 })).leases
+    if (!lease) throw new Error('no lease')
+    const held = first.say({ want: 1, held: [ref(lease)] })
+    const poll = second.say({ want: 1 })
+    expect(await held).toMatchObject({ drain: true, leases: [] })
+    expect(await first.say({ want: 1, ended: [done(lease)] }, [Buffer.from('null')])).toMatchObject({
+      drain: true,
+      acks: [{ state: 'accepted', ended: true }],
+    })
+    const id = await submit()
+    expect(await poll).toMatchObject({ drain: false, leases: [{ id }] })
+  })
+
   it('calls a report stale whose lease is over, and changes nothing', async () => {
     const id = await submit()
     const worker = new TestWorker()

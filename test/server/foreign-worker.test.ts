@@ -28,6 +28,14 @@ describe('a foreign worker', () => {
     expect(await status(id)).toMatchObject({ status: 'COMPLETED', output: { a: 1 } })
   })
 
+  it('fails its job by an error of any shape, however deep', async () => {
+    const id = await submit()
+    await service.ask('GET', '/job-take/w1?gpu=SIM&job_in_progress=0')
+    const deep = '['.repeat(200_000) + ']'.repeat(200_000)
+    expect((await done(id, `{"error":${deep}}`)).statusCode).toBe(200)
+    expect(await status(id)).toMatchObject({ status: 'FAILED', error: { code: 'HANDLER_ERROR' } })
+  })
+
   it('takes a batch, and one job where the URL has no question mark', async () => {
     const ids = [await submit(), await submit(), await submit()]
     const batch = await service.ask('GET', '/job-take-batch/w1?batch_size=2&job_in_progress=0')
@@ -81,7 +89,7 @@ describe('a foreign worker', () => {
     [
       'a truthy error that is no text',
       '{"error": {"why": 1}}',
-      { type: 'Error', message: '{"why":1}', code: 'HANDLER_ERROR' },
+      { type: 'Error', message: '{"why": 1}', code: 'HANDLER_ERROR' },
     ],
     ['a NaN', '{"output": {"x": NaN}}', { code: 'OUTPUT_NOT_JSON' }],
     ['no object', '[1]', { code: 'OUTPUT_NOT_JSON' }],

@@ -38,7 +38,7 @@ export const jobRoutes: FastifyPluginAsyncZod<{ queue: Queue }> = async (app, { 
       })
       delivered.onEnd(
         () => answer.written().catch((err: unknown) => request.log.error({ err }, 'read position not moved')),
-        () => undefined,
+        () => answer.lost(),
       )
       reply.header('x-job-status', answer.status)
       return sendJson(reply, chunksBody(answer.chunks))
