@@ -25,18 +25,17 @@ export class WatchdogLink {
     })
   }
 
-  /** Whether the main thread is looked at. A process without jobs is left to sleep. */
+  /** Whether the main thread is looked at. A process without jobs is left to sleep; a job shorter than a tick costs none. */
   watch(isWatching: boolean): void {
-    if (isWatching === this.#isWatching) return
     this.#isWatching = isWatching
-    if (isWatching) this.#send()
-    else this.#tick?.clear()
+    if (isWatching) this.#tick ??= this.#clock.after(TICK_MS, () => this.#send(), { background: true })
   }
 
   #send(): void {
+    this.#tick = undefined
     if (!this.#isWatching || !this.#socket.writable) return
     this.#socket.write(TICK)
-    this.#tick = this.#clock.after(TICK_MS, () => this.#send(), { background: true })
+    this.watch(true)
   }
 }
 
