@@ -171,7 +171,9 @@ function startWatchdog(): void {
   })
   watchdog.on('message', () => watchdog.postMessage('turned'))
   // Without it a handler is only less well guarded.
-  watchdog.on('error', () => undefined)
+  watchdog.on('error', (cause) =>
+    process.stderr.write(`The watchdog of this process failed: ${describeThrown(cause).message}\n`),
+  )
   watchdog.unref()
 }
 

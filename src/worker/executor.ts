@@ -117,6 +117,10 @@ export class Executor {
     return this.#supervisor.processes
   }
 
+  get readyProcesses(): number {
+    return this.#supervisor.ready.length
+  }
+
   /** Runs one job; waits for a process when there is none. Never rejects. */
   run(assignment: Assignment, listener: RunListener): Run {
     const { promise, resolve } = Promise.withResolvers<Outcome>()

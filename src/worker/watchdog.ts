@@ -15,8 +15,6 @@ const STUCK_MS = 1_000
 const CAPTURE_MS = 1_500
 const FRAMES = 5
 
-if (!isMainThread && parentPort) watch(parentPort)
-
 /** Its own event loop turns whatever the main thread does. The supervisor sends a byte now and then while jobs run. */
 function watch(main: NonNullable<typeof parentPort>): void {
   const supervisor = new Socket({ fd: WATCHDOG_FD })
@@ -64,6 +62,8 @@ class WatchedThread {
 /** Where the main thread is, innermost first; its job goes on after a few ms. */
 function captureFrames(): Promise<string[]> {
   const session = new Session()
+  // A paused frame names its script by number; the numbers come when the debugger is enabled.
+  const files = new Map<string, string>()
   return new Promise((resolve) => {
     const finish = (frames: string[]): void => {
       clearTimeout(late)
@@ -72,17 +72,25 @@ function captureFrames(): Promise<string[]> {
     }
     const late = setTimeout(() => finish([]), CAPTURE_MS)
     session.connectToMainThread()
-    session.on('Debugger.paused', ({ params }) =>
-      finish(params.callFrames.flatMap(frameText).slice(0, FRAMES)),
-    )
-    session.post('Debugger.enable', () => session.post('Debugger.pause'))
+    session.on('Debugger.scriptParsed', ({ params }) => {
+      if (params.url.startsWith('file:')) files.set(params.scriptId, fileURLToPath(params.url))
+    })
+    session.on('Debugger.paused', ({ params }) => {
+      finish(params.callFrames.flatMap((frame) => frameText(frame, files)).slice(0, FRAMES))
+    })
+    session.post('Debugger.enable')
+    session.post('Debugger.pause')
   })
 }
 
-function frameText({ functionName, url, location }: Debugger.CallFrame): string[] {
-  if (!url.startsWith('file:')) return []
-  const file = fileURLToPath(url)
-  if (file.startsWith(import.meta.dirname)) return []
+function frameText(
+  { functionName, location }: Debugger.CallFrame,
+  files: ReadonlyMap<string, string>,
+): string[] {
+  const file = files.get(location.scriptId)
+  if (file === undefined || file.startsWith(import.meta.dirname)) return []
   const place = `${file}:${location.lineNumber + 1}`
   return [functionName === '' ? place : `${functionName} (${place})`]
 }
+
+if (!isMainThread && parentPort) watch(parentPort)

@@ -30,6 +30,10 @@ export interface TestExecutor {
   killing: Facts<WorkerEventMap['killing'][0]>
   lines: Facts<WorkerEventMap['line'][0]>
   logs: Facts<WorkerEventMap['log'][0]>
+  unready: Facts<WorkerEventMap['unready'][0]>
+  accidents: Facts<WorkerEventMap['accident'][0]>
+  stalls: Facts<WorkerEventMap['stalled'][0]>
+  resized: Facts<WorkerEventMap['resized'][0]>
   /** Begins a job with this input. Chunks are stored as they come, unless told otherwise. */
   run(input: unknown, options?: Partial<Assignment> & { storesChunks?: boolean }): TestRun
   /** Runs a job and gives its output; fails unless it is completed. */
@@ -69,11 +73,19 @@ export async function openExecutor(handler: string, options: Options = {}): Prom
     killing: new Facts<WorkerEventMap['killing'][0]>(),
     lines: new Facts<WorkerEventMap['line'][0]>(),
     logs: new Facts<WorkerEventMap['log'][0]>(),
+    unready: new Facts<WorkerEventMap['unready'][0]>(),
+    accidents: new Facts<WorkerEventMap['accident'][0]>(),
+    stalls: new Facts<WorkerEventMap['stalled'][0]>(),
+    resized: new Facts<WorkerEventMap['resized'][0]>(),
   }
   events.on('died', (fact) => facts.died.add(fact))
   events.on('killing', (fact) => facts.killing.add(fact))
   events.on('line', (fact) => facts.lines.add(fact))
   events.on('log', (fact) => facts.logs.add(fact))
+  events.on('unready', (fact) => facts.unready.add(fact))
+  events.on('accident', (fact) => facts.accidents.add(fact))
+  events.on('stalled', (fact) => facts.stalls.add(fact))
+  events.on('resized', (fact) => facts.resized.add(fact))
   await executor.start()
   const run: TestExecutor['run'] = (input, { storesChunks = true, ...given } = {}) =>
     begin(executor, assignment(input, given), storesChunks)

@@ -1,0 +1,227 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import { isRunning } from '../support/children.ts'
+import { fixture, longshore, temporaryDir } from '../support/processes.ts'
+import { startExecutor, type TestExecutor } from '../support/test-executor.ts'
+
+async function pidOf(executor: TestExecutor, input: object = {}): Promise<number> {
+  const output = (await executor.outputOf(input)) as number | { pid: number }
+  return typeof output === 'number' ? output : output.pid
+}
+
+describe('several executors', () => {
+  it('share the jobs evenly', async () => {
+    const executor = await startExecutor('tells-its-process.ts', {
+      settings: { executors: 3, spare: 'none' },
+    })
+    await vi.waitUntil(() => executor.executor.readyProcesses === 3, { timeout: 10_000 })
+    const pids = await Promise.all(Array.from({ length: 6 }, () => pidOf(executor, { ms: 100 })))
+    const counts = [...new Set(pids)].map((pid) => pids.filter((one) => one === pid).length)
+    expect(counts).toEqual([2, 2, 2])
+  })
+
+  it('do not end with one of them', async () => {
+    const executor = await startExecutor('dies-with-neighbours.ts', { settings: { executors: 2 } })
+    await vi.waitUntil(() => executor.executor.readyProcesses === 2, { timeout: 10_000 })
+    const bystander = executor.run({}, { id: 'bystander' })
+    await executor.logs.first(({ id }) => id === 'bystander')
+    expect(await executor.run({ kill: true }, { id: 'victim' }).outcome).toMatchObject({
+      kind: 'failed',
+      error: { code: 'CRASHED' },
+    })
+    bystander.abort('cancelled')
+    expect(await bystander.outcome).toMatchObject({ kind: 'stopped', reason: 'cancelled' })
+    expect(executor.killing.all).toEqual([])
+  })
+})
+
+describe('a process is replaced between jobs', () => {
+  it('when the definition says so', async () => {
+    const executor = await startExecutor('refreshes.ts')
+    const pids = [await pidOf(executor), await pidOf(executor), await pidOf(executor)]
+    expect(new Set(pids).size).toBe(3)
+    await vi.waitUntil(() => pids.every((pid) => !isRunning(pid)), { timeout: 5_000 })
+  })
+
+  it('when the handler asks for it, which is no part of its output', async () => {
+    const executor = await startExecutor('tells-its-process.ts')
+    const first = await pidOf(executor)
+    expect(await executor.outputOf({ refresh: true })).toEqual({ pid: first })
+    expect(await pidOf(executor)).not.toBe(first)
+  })
+
+  it('after so many jobs', async () => {
+    const executor = await startExecutor('tells-its-process.ts', { settings: { maxJobsPerExecutor: 2 } })
+    const pids = []
+    for (let n = 0; n < 6; n += 1) pids.push(await pidOf(executor))
+    expect(pids[1]).toBe(pids[0])
+    expect(pids[3]).toBe(pids[2])
+    expect(new Set(pids).size).toBe(3)
+  })
+
+  it('when it has grown too large', async () => {
+    const executor = await startExecutor('tells-its-process.ts', { settings: { maxMemoryMb: 300 } })
+    const first = await pidOf(executor)
+    expect(await pidOf(executor, { mb: 400 })).toBe(first)
+    expect(await pidOf(executor)).not.toBe(first)
+  })
+
+  it('and lets the jobs that run in it end there', async () => {
+    const executor = await startExecutor('tells-its-process.ts')
+    const slow = executor.run({ ms: 600 })
+    const first = await pidOf(executor, { refresh: true })
+    const second = await pidOf(executor)
+    expect(second).not.toBe(first)
+    expect(await slow.outcome).toMatchObject({ kind: 'completed' })
+    await vi.waitUntil(() => !isRunning(first), { timeout: 5_000 })
+  })
+})
+
+describe('the spare', () => {
+  it.each(['none', 'bare', 'warm'] as const)('%s takes the place of a process that died', async (spare) => {
+    const executor = await startExecutor('busy-loop.ts', { killGraceMs: 0, settings: { spare } })
+    if (spare !== 'none') await vi.waitUntil(() => executor.executor.processes === 2, { timeout: 5_000 })
+    expect(await executor.run({ block: true }, { executionTimeoutMs: 50 }).outcome).toMatchObject({
+      kind: 'timedOut',
+    })
+    expect(await executor.outputOf({})).toBe('done')
+    const expected = spare === 'none' ? 1 : 2
+    await vi.waitUntil(() => executor.executor.processes === expected, { timeout: 5_000 })
+  })
+
+  it.each([
+    ['bare', 1],
+    ['warm', 2],
+  ] as const)('has imported the handler only when it is warm: %s', async (spare, imports) => {
+    const file = join(temporaryDir(), 'imports')
+    const env = { ...process.env, IMPORTS: file }
+    const executor = await startExecutor('notes-its-imports.ts', { env, settings: { spare } })
+    await vi.waitUntil(() => executor.executor.processes === 2, { timeout: 5_000 })
+    const count = (): number => readFileSync(file, 'utf8').split('\n').length - 1
+    await vi.waitUntil(() => count() === imports, { timeout: 5_000 })
+    expect(await executor.outputOf({})).toBe('done')
+    expect(count()).toBe(imports)
+  })
+})
+
+describe('a handler that gets ready only once', () => {
+  it('is given up after some tries, with the reason, and its jobs go back', async () => {
+    const env = { ...process.env, READY_ONCE: join(temporaryDir(), 'mark') }
+    const executor = await startExecutor('ready-only-once.ts', { env, settings: { spare: 'none' } })
+    expect(await executor.errorOf({})).toMatchObject({ code: 'EXITED' })
+    const waiting = executor.run({})
+    const cause = await executor.executor.hopeless
+    expect(cause.message).toContain('the model is gone')
+    expect(executor.unready.all.length).toBe(5)
+    waiting.abort('shutdown')
+    expect(await waiting.outcome).toMatchObject({ kind: 'stopped', reason: 'shutdown' })
+  })
+})
+
+describe('a death that cannot be traced', () => {
+  it("is nobody's where several jobs ran, and the next attempt of each runs alone", async () => {
+    const executor = await startExecutor('dies-with-neighbours.ts')
+    const one = executor.run({}, { id: 'one' })
+    await executor.logs.first(({ id }) => id === 'one')
+    const two = executor.run({ kill: true }, { id: 'two' })
+    for (const run of [one, two]) {
+      expect(await run.outcome).toMatchObject({ kind: 'lost', error: { code: 'CRASHED' } })
+    }
+    const seen = executor.logs.all.length
+    const alone = executor.run({}, { id: 'alone', isAlone: true })
+    const behind = executor.run({}, { id: 'behind' })
+    await executor.logs.first((log) => log.id === 'alone' && executor.logs.all.indexOf(log) >= seen)
+    expect(executor.logs.all.some(({ id }) => id === 'behind')).toBe(false)
+    alone.abort('cancelled')
+    await executor.logs.first(({ id }) => id === 'behind')
+    behind.abort('cancelled')
+    expect(await behind.outcome).toMatchObject({ kind: 'stopped' })
+  })
+
+  it('lets a job that must be alone wait for its neighbours to end, and no longer', async () => {
+    const executor = await startExecutor('dies-with-neighbours.ts')
+    const first = executor.run({}, { id: 'first' })
+    await executor.logs.first(({ id }) => id === 'first')
+    const alone = executor.run({}, { id: 'alone', isAlone: true })
+    expect(executor.logs.all.some(({ id }) => id === 'alone')).toBe(false)
+    first.abort('cancelled')
+    await executor.logs.first(({ id }) => id === 'alone')
+    alone.abort('cancelled')
+    await alone.outcome
+  })
+})
+
+describe('what a job leaves behind', () => {
+  // Seen: the accident of a job that had ended failed whichever job was next in its process.
+  it('fails nobody else when it throws', async () => {
+    const executor = await startExecutor('leaves-a-timer.ts')
+    expect(await executor.outputOf({ ms: 200 })).toBe('returned')
+    const next = executor.run({}, { id: 'next' })
+    await executor.logs.first(({ id }) => id === 'next')
+    expect(await next.outcome).toMatchObject({ kind: 'stopped', reason: 'shutdown' })
+    expect(executor.accidents.all).toMatchObject([{ error: { message: 'left behind' }, ids: ['next'] }])
+  })
+})
+
+describe('a blocked event loop', () => {
+  it('is told once per job, with the place, before any timeout', async () => {
+    const executor = await startExecutor('busy-loop.ts', { killGraceMs: 0 })
+    const run = executor.run({ block: true }, { id: 'stuck', executionTimeoutMs: 60_000 })
+    const stall = await executor.stalls.first(() => true)
+    expect(stall).toMatchObject({ ids: ['stuck'], frames: [expect.stringMatching(/busy-loop\.ts:\d+/)] })
+    expect(stall.blockedMs).toBeGreaterThanOrEqual(1_000)
+    expect(stall.blockedMs).toBeLessThan(2_500)
+    run.abort('cancelled')
+    await run.outcome
+    expect(executor.stalls.all).toHaveLength(1)
+  })
+
+  it('is not seen in a job that waits', async () => {
+    const executor = await startExecutor('tells-its-process.ts')
+    await executor.outputOf({ ms: 2_600 })
+    expect(executor.stalls.all).toEqual([])
+  })
+})
+
+describe('printed lines', () => {
+  it('carry the job that printed them, whole, its secrets masked', async () => {
+    const executor = await startExecutor('prints-beside-others.ts')
+    const s3Config = {
+      accessId: 'id-id',
+      accessSecret: 'hush-hush',
+      bucketName: 'b',
+      endpointUrl: 'http://h',
+    }
+    await Promise.all(['a', 'b'].map((id) => executor.outputOf({}, { id, s3Config })))
+    for (const id of ['a', 'b']) await executor.lines.first(({ line }) => line === `${id} error 2`)
+    const lines = executor.lines.all.map(({ ids, stream, line }) => [ids.join(), stream, line])
+    for (const id of ['a', 'b']) {
+      const own = lines.filter(([owner]) => owner === id)
+      expect(own.filter(([, stream]) => stream === 'stderr').map(([, , line]) => line)).toEqual([
+        `${id} error 0`,
+        `${id} error 1`,
+        `${id} error 2`,
+      ])
+      expect(own.every(([, , line]) => line?.startsWith(id) || line?.startsWith('line'))).toBe(true)
+    }
+    expect(JSON.stringify(lines)).not.toContain('hush')
+    expect(JSON.stringify(lines)).toContain('[masked]')
+  })
+})
+
+describe('a supervisor that is killed', () => {
+  it.each([
+    ['busy-loop.ts', { block: true }],
+    ['blocks-natively.ts', { by: 'a program' }],
+    ['blocks-natively.ts', { by: 'a lock' }],
+    ['blocks-natively.ts', { by: 'an expression' }],
+    ['takes-a-while.ts', { ms: 3_600_000 }],
+  ])('takes its executor with it: %s %j', async (name, input) => {
+    const run = longshore(['run', fixture(name), '--test-input', JSON.stringify({ input })])
+    const pid = Number(await run.says(/pid (\d+)/))
+    onTestFinished(() => void (isRunning(pid) && process.kill(-pid, 'SIGKILL')))
+    await run.kill('SIGKILL')
+    await vi.waitUntil(() => !isRunning(pid), { timeout: 2_000 })
+  })
+})
