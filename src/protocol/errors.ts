@@ -118,6 +118,8 @@ export const startFailures = {
   HANDLER_IMPORT_FAILED:
     'Importing the handler file threw: a syntax error, a missing package, a fault in its top level.',
   SETUP_FAILED: "The handler's setup() threw.",
+  IMPORT_TIMED_OUT: 'Importing the handler file did not end within --import-timeout-ms.',
+  SETUP_TIMED_OUT: "The handler's setup() did not end within --setup-timeout-ms.",
   EXECUTOR_DIED: "The handler's process ended before it was ready.",
 } as const
 

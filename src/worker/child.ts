@@ -49,6 +49,7 @@ function main(): void {
   installDeathReports()
   markOutput()
   startWatchdog()
+  send({ type: 'up' })
   const decoder = new FrameDecoder(LIMITS)
   socket.on('data', (bytes) => {
     for (const { head, payload } of decoder.push(bytes)) obey(head as ToChild, payload)

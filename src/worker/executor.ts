@@ -117,6 +117,10 @@ export class Executor {
     return this.#supervisor.processes
   }
 
+  get hasSpare(): boolean {
+    return this.#supervisor.hasSpare
+  }
+
   get readyProcesses(): number {
     return this.#supervisor.ready.length
   }

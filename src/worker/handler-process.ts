@@ -14,7 +14,7 @@ import { readLines, type OutputLine } from './output-lines.ts'
 import { WatchdogLink } from './watchdog-link.ts'
 
 /** What a process tells after it was loaded, but for its readiness. */
-export type ProcessMessage = Exclude<FromChild, { type: 'imported' | 'ready' | 'unready' }>
+export type ProcessMessage = Exclude<FromChild, { type: 'up' | 'imported' | 'ready' | 'unready' }>
 
 export interface ProcessListener {
   onMessage(message: ProcessMessage, payload: Uint8Array): void
@@ -80,6 +80,7 @@ export class HandlerProcess {
   readonly #oomKillsBefore = oomKills()
   #listener: ProcessListener | undefined
   #outgoing: Uint8Array[] = []
+  #isUp = false
   #isLoading = false
   #bytesRead = 0
   #wasKilled = false
@@ -110,6 +111,11 @@ export class HandlerProcess {
     this.#readiness.promise.catch(() => undefined)
     this.died = this.#watchDeath()
     this.#readFrames()
+  }
+
+  /** Whether its runtime is loaded; a handler given to it is imported at once. */
+  get isUp(): boolean {
+    return this.#isUp
   }
 
   get pid(): number | undefined {
@@ -214,6 +220,7 @@ export class HandlerProcess {
   }
 
   #take(message: FromChild, payload: Uint8Array): void {
+    if (message.type === 'up') return void (this.#isUp = true)
     if (message.type === 'imported') return this.#imported.resolve()
     if (message.type === 'ready') return this.#readiness.resolve(message.facts)
     if (message.type === 'unready') {

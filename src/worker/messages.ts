@@ -46,6 +46,8 @@ export type HandlerFacts = z.output<typeof factsSchema>
 
 /** Child to supervisor: the author's code runs there, so what comes is checked. Payloads are JSON text. */
 export const fromChildSchema = z.discriminatedUnion('type', [
+  /** Its own runtime is loaded: it can be told to load a handler. */
+  z.object({ type: z.literal('up') }),
   z.object({ type: z.literal('imported') }),
   z.object({ type: z.literal('ready'), facts: factsSchema }),
   z.object({ type: z.literal('unready'), code: z.string(), message: z.string() }),

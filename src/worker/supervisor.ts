@@ -97,6 +97,11 @@ export class Supervisor {
     return [...this.#seats].filter(({ state }) => state === 'ready')
   }
 
+  /** Whether a spare process stands ready. */
+  get hasSpare(): boolean {
+    return this.#spare?.isUp ?? false
+  }
+
   get processes(): number {
     return this.#living.size
   }

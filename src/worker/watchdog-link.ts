@@ -1,7 +1,7 @@
 // The supervisor's end of the watchdog: a byte now and then while jobs run, and what comes back.
 
 import type { Duplex } from 'node:stream'
-import type { Clock, Timer } from '../lib/clock.ts'
+import type { Clock } from '../lib/clock.ts'
 import { stallSchema, type Stall } from './messages.ts'
 import { readLines } from './output-lines.ts'
 
@@ -11,7 +11,7 @@ const TICK = Buffer.from([1])
 export class WatchdogLink {
   readonly #socket: Duplex
   readonly #clock: Clock
-  #tick: Timer | undefined
+  #isPlanned = false
   #isWatching = false
 
   /** The socket stays open as long as this process lives: its end is what the watchdog waits for. */
@@ -28,11 +28,13 @@ export class WatchdogLink {
   /** Whether the main thread is looked at. A process without jobs is left to sleep; a job shorter than a tick costs none. */
   watch(isWatching: boolean): void {
     this.#isWatching = isWatching
-    if (isWatching) this.#tick ??= this.#clock.after(TICK_MS, () => this.#send(), { background: true })
+    if (!isWatching || this.#isPlanned) return
+    this.#isPlanned = true
+    this.#clock.after(TICK_MS, () => this.#tick(), { background: true })
   }
 
-  #send(): void {
-    this.#tick = undefined
+  #tick(): void {
+    this.#isPlanned = false
     if (!this.#isWatching || !this.#socket.writable) return
     this.#socket.write(TICK)
     this.watch(true)

@@ -4,6 +4,7 @@ import { connect } from 'node:net'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { Client } from '../../src/client/client.ts'
 import { fixture, KEY, longshore, serve, startWorker, temporaryDir } from '../support/processes.ts'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 function read(agent: Agent, url: string): Promise<{ status: string; chunks: { index: number }[] }> {
@@ -255,6 +256,49 @@ describe('the worker', () => {
     worker.child.kill('SIGTERM')
     await worker.says(/(takes no more jobs)/)
     expect(await worker.kill('SIGTERM')).toBe(0)
+  })
+
+  it('takes the concurrency that its handler says, at once, up and down, and refuses what is none', async () => {
+    const file = join(temporaryDir(), 'concurrency')
+    writeFileSync(file, '1')
+    const { endpointUrl, client } = await serve()
+    const worker = await startWorker(endpointUrl, fixture('sizes-itself.ts'), [], { CONCURRENCY: file })
+    const ids = await Promise.all(Array.from({ length: 5 }, async () => (await client.run({ input: {} })).id))
+    const running = async (): Promise<number> => (await client.health()).jobs.inProgress
+    await expect.poll(running).toBe(1)
+    writeFileSync(file, '3')
+    await expect.poll(running, { timeout: 5_000 }).toBe(3)
+    writeFileSync(file, 'nothing')
+    await worker.says(/(must give a whole number from 1 to 1000, got undefined)/)
+    writeFileSync(file, 'throw')
+    await worker.says(/(no idea beyond 3)/)
+    writeFileSync(file, '1')
+    await worker.says(/(concurrency is now 1, was 3)/)
+    for (const id of ids.slice(0, 2)) await client.cancel(id)
+    expect(await running()).toBe(1)
+    for (const id of ids) await client.cancel(id)
+  })
+
+  it('exits with 1, its jobs handed back, when its handler cannot be got ready again', async () => {
+    const { endpointUrl, client } = await serve()
+    const env = { READY_ONCE: join(temporaryDir(), 'mark') }
+    const worker = await startWorker(endpointUrl, fixture('ready-only-once.ts'), ['--spare', 'none'], env)
+    const ids = [(await client.run({ input: {} })).id, (await client.run({ input: {} })).id]
+    expect(await worker.exit).toBe(1)
+    expect(worker.stderr).toContain('the model is gone')
+    expect((await client.status(ids[0] ?? '')).status).toBe('FAILED')
+    expect(await client.status(ids[1] ?? '')).toMatchObject({ status: 'IN_QUEUE', attempt: 1 })
+  })
+
+  it('leaves within its drain time and a second, whatever its handler does', async () => {
+    const { endpointUrl, client } = await serve()
+    const worker = await startWorker(endpointUrl, fixture('busy-loop.ts'), ['--drain-ms', '300'])
+    const { id } = await client.run({ input: { block: true } })
+    await worker.says(/(pid \d+)/)
+    const from = performance.now()
+    expect(await worker.kill('SIGTERM')).toBe(0)
+    expect(performance.now() - from).toBeLessThan(1_500)
+    expect(await client.status(id)).toMatchObject({ status: 'IN_QUEUE', attempt: 1, reason: 'released' })
   })
 
   it('exits with 1 and a sentence when the queue does not know its token or its endpoint', async () => {

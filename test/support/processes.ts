@@ -95,9 +95,15 @@ export async function startWorker(
   endpointUrl: string,
   handler: string,
   args: string[] = [],
+  env: Record<string, string> = {},
 ): Promise<Process> {
   const worker = longshore(['start', handler, ...args], {
-    env: { LONGSHORE_ENDPOINT_URL: endpointUrl, LONGSHORE_WORKER_TOKEN: KEY, LONGSHORE_LOG_LEVEL: 'debug' },
+    env: {
+      LONGSHORE_ENDPOINT_URL: endpointUrl,
+      LONGSHORE_WORKER_TOKEN: KEY,
+      LONGSHORE_LOG_LEVEL: 'debug',
+      ...env,
+    },
   })
   await worker.says(/(ready after)/)
   return worker

@@ -105,7 +105,10 @@ describe('loading a handler', () => {
 
 describe('a handler that cannot be loaded', () => {
   /** Why the process of this handler does not become ready, once it is gone. */
-  async function failureOf(path: string): Promise<UnreadyError> {
+  async function failureOf(
+    path: string,
+    bounds: { importTimeoutMs?: number; setupTimeoutMs?: number } = {},
+  ): Promise<UnreadyError> {
     const options = {
       handlerPath: path,
       env: process.env,
@@ -114,6 +117,7 @@ describe('a handler that cannot be loaded', () => {
       importTimeoutMs: 5_000,
       setupTimeoutMs: 5_000,
       reportsMemory: false,
+      ...bounds,
     }
     const child = new HandlerProcess(options)
     const failure: unknown = await child.load().then(
@@ -132,6 +136,21 @@ describe('a handler that cannot be loaded', () => {
   }
 
   const broken = (name: string): Promise<UnreadyError> => failureOf(fixture(`broken/${name}`))
+
+  it('never ends its import, waiting or not: it is given up, and names the setting', async () => {
+    for (const name of ['import-never-settles.ts', 'import-blocks.js']) {
+      const { code, message } = await failureOf(fixture(`broken/${name}`), { importTimeoutMs: 400 })
+      expect(code).toBe('IMPORT_TIMED_OUT')
+      expect(message).toContain('did not end within 400 ms')
+      expect(message).toContain('--import-timeout-ms')
+    }
+  })
+
+  it('never ends its setup: it is given up, and names the setting', async () => {
+    const { code, message } = await failureOf(fixture('never-ready.ts'), { setupTimeoutMs: 100 })
+    expect(code).toBe('SETUP_TIMED_OUT')
+    expect(message).toContain('--setup-timeout-ms')
+  })
 
   it('is missing', async () => {
     const { code, message } = await failureOf('no-such/handler.ts')
