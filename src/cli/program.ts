@@ -62,6 +62,8 @@ function addStart(program: Command): void {
     .option('--max-memory-mb <MB>', 'replace a process that has more memory after a job')
     .option('--import-timeout-ms <ms>', 'how long importing the handler may take', '60000')
     .option('--setup-timeout-ms <ms>', 'how long its setup() may take', '600000')
+    .option('--health-port <number>', 'answer /health and /metrics on this port')
+    .option('--health-host <address>', 'and this address', '127.0.0.1')
     .option('--drain-ms <ms>', 'how long running jobs get to end on SIGTERM', '30000')
     .option('--kill-grace-ms <ms>', "between a job's abort and the end of its process", '5000')
     .addHelpText(

@@ -2,7 +2,8 @@
 
 import { randomUUID } from 'node:crypto'
 import { systemClock } from '../lib/clock.ts'
-import { createWorkerEvents } from '../worker/events.ts'
+import { createWorkerEvents, type WorkerEvents } from '../worker/events.ts'
+import type { Health, HealthServer } from '../worker/health.ts'
 import { followConcurrency } from '../worker/concurrency.ts'
 import { ConfigError, handlerEnv, loadWorkerConfig, type WorkerConfig } from '../worker/config.ts'
 import { Executor, type ExecutorSettings } from '../worker/executor.ts'
@@ -35,27 +36,58 @@ export async function start(handlerPath: string, flags: Record<string, string>):
   const endpointUrl = config.LONGSHORE_ENDPOINT_URL
   const workerId = config.LONGSHORE_WORKER_ID ?? randomUUID()
   const link = new ExchangeClient({ endpointUrl, token: config.LONGSHORE_WORKER_TOKEN, workerId })
+  let worker: Worker | undefined
+  let watched: HealthServer | undefined
   try {
+    watched = await watch(config, events, () => healthOf(worker, executor))
     const first = await Promise.race([ready, stop.told])
     if (first !== undefined) return
     const concurrency = config.concurrency ?? executor.facts?.concurrency ?? 1
     const { drainMs, killGraceMs } = config
-    const worker = new Worker({ link, executor, clock, events, concurrency, drainMs, killGraceMs })
-    stop.onSignal((signal) => worker.drain(signal))
-    void executor.hopeless.then((cause) => worker.fail(cause))
+    worker = new Worker({ link, executor, clock, events, concurrency, drainMs, killGraceMs })
+    const leasing = worker
+    stop.onSignal((signal) => leasing.drain(signal))
+    void executor.hopeless.then((cause) => leasing.fail(cause))
     const startMs = Math.round(clock.monotonic() - startedAt)
     events.emit('ready', { endpointUrl, workerId, concurrency, startMs })
-    worker.start()
+    leasing.start()
     const unfollow = executor.facts?.resizes
-      ? followConcurrency({ executor, worker, events, clock })
+      ? followConcurrency({ executor, worker: leasing, events, clock })
       : undefined
-    await worker.left.finally(unfollow)
+    await leasing.left.finally(unfollow)
   } catch (cause) {
     throw explain(cause)
   } finally {
     await executor.close()
     await link.close()
+    watched?.close()
     stop.release()
+  }
+}
+
+function healthOf(worker: Worker | undefined, executor: Executor): Health {
+  if (!worker) return { status: 'starting' }
+  const { readyProcesses: ready, processes, hasSpare } = executor
+  return { ...worker.health, executors: { ready, processes, hasSpare } }
+}
+
+/** The port that others watch this worker by, when one is wanted. */
+async function watch(
+  { healthHost: host, healthPort: port }: WorkerConfig,
+  events: WorkerEvents,
+  health: () => Health,
+): Promise<HealthServer | undefined> {
+  if (port === undefined) return undefined
+  const { serveHealth } = await import('../worker/health.ts')
+  const { countWorkerEvents } = await import('../worker/metrics.ts')
+  try {
+    const server = await serveHealth({ host, port, health, metrics: countWorkerEvents(events, health) })
+    events.emit('watched', { host, port: server.port })
+    return server
+  } catch (cause) {
+    throw new CommandError(
+      `The worker cannot listen on ${host}:${port} for --health-port: ${cause instanceof Error ? cause.message : String(cause)}. Choose another port.`,
+    )
   }
 }
 

@@ -2,7 +2,7 @@
 
 import { randomUUIDv7 } from 'node:crypto'
 import { pause, type Clock } from '../lib/clock.ts'
-import type { Submission } from '../job/job.ts'
+import type { Submission, TraceContext } from '../job/job.ts'
 import { isEnded, type JobStatus } from '../job/lifecycle.ts'
 import { limits } from '../job/limits.ts'
 import { Refusal } from '../protocol/errors.ts'
@@ -25,6 +25,7 @@ export interface SubmitOptions {
   /** Whether the caller asked for a wait of its own: its result is kept longer. */
   hasWait?: boolean
   idempotency?: { key: string; bodyHash: string }
+  trace?: TraceContext
 }
 
 export interface StreamOptions {
@@ -70,6 +71,7 @@ export class Queue {
       ...(webhook !== undefined && { webhook }),
       ...(s3Config && { sealedS3Config: secrets.seal(s3Config) }),
       ...(options.idempotency && { idempotency: options.idempotency }),
+      ...(options.trace && { trace: options.trace }),
     })
     if (answer.kind === 'conflict') {
       throw new Refusal('IDEMPOTENCY_CONFLICT', { key: options.idempotency?.key, id: answer.id })

@@ -216,11 +216,12 @@ export class ChildRun {
   }
 
   #context(): JobContext {
-    const { run, attempt } = this.#message
+    const { run, attempt, trace } = this.#message
     const makeScratchDir = (): string => this.#makeScratchDir()
     return {
       signal: this.#abort.signal,
       attempt,
+      ...(trace && { trace }),
       log: jobLog(run, this.#send, this.mask),
       get scratchDir() {
         return makeScratchDir()

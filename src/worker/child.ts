@@ -14,6 +14,7 @@ import { HandlerLoadError } from './load-failure.ts'
 import type { FromChild, HandlerFacts, ToChild } from './messages.ts'
 import { LineMarker } from './output-lines.ts'
 import { describeThrown } from './thrown.ts'
+import { findTracing, type WithinTrace } from './tracing.ts'
 
 /** The socket to the supervisor, inherited at this descriptor. */
 const SOCKET_FD = 3
@@ -25,6 +26,7 @@ const runs = new Map<number, ChildRun>()
 const current = new AsyncLocalStorage<number>()
 
 let definition: HandlerDefinition | undefined
+let withinTrace: WithinTrace = (_trace, call) => call()
 let reportsMemory = false
 let outgoing: Uint8Array[] = []
 
@@ -91,7 +93,9 @@ async function load(path: string): Promise<void> {
 }
 
 async function prepare(path: string): Promise<HandlerDefinition> {
-  const loaded = await loadHandler(findHandlerFile(path))
+  const file = findHandlerFile(path)
+  const loaded = await loadHandler(file)
+  withinTrace = await findTracing(file)
   send({ type: 'imported' })
   try {
     await loaded.setup?.()
@@ -115,7 +119,9 @@ function begin(message: Extract<ToChild, { type: 'run' }>, input: Uint8Array): v
   if (!definition) return
   const run = new ChildRun(definition, message, { send, flush, reportsMemory })
   runs.set(message.run, run)
-  current.run(message.run, () => void run.execute(input).finally(() => runs.delete(message.run)))
+  current.run(message.run, () => {
+    void withinTrace(message.trace, () => run.execute(input)).finally(() => runs.delete(message.run))
+  })
 }
 
 async function resize(now: number): Promise<void> {

@@ -1,7 +1,7 @@
 // What a handler file exports: its shapes and types. Light, since every handler imports it.
 
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import type { Policy, S3Config } from '../job/job.ts'
+import type { Policy, S3Config, TraceContext } from '../job/job.ts'
 
 /** What the submission carried. */
 export interface Job<Input = unknown> {
@@ -34,6 +34,8 @@ export interface JobContext {
   /** A folder of this job's own, made at first use and removed after the job. */
   readonly scratchDir: string
   readonly log: JobLog
+  /** W3C trace context of the submission. With @opentelemetry/api installed it is the active context already. */
+  readonly trace?: TraceContext
   /** Shows clients how far the job is: any JSON value of up to 64 kB; the latest counts. */
   progress(value: unknown): void
 }

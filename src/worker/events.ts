@@ -5,6 +5,8 @@ import type { JobError } from '../job/job.ts'
 
 export interface WorkerEventMap {
   ready: [{ endpointUrl: string; workerId: string; concurrency: number; startMs: number }]
+  /** `/health` and `/metrics` are answered there. */
+  watched: [{ host: string; port: number }]
   leased: [{ id: string; attempt: number }]
   ended: [{ id: string; outcome: string; executionMs: number; code?: string; message?: string }]
   /** A job was told to stop. */

@@ -31,6 +31,8 @@ const WORTH_A_SECOND = 16
 /** The queue holds a request for half a lease; later than this the connection is taken for dead. */
 const HOLD_MARGIN_MS = 5_000
 const MAX_FAILED_SEQS = 64
+/** A loop that is silent for longer than it should be, by so much, does not turn. */
+const TURN_MARGIN_MS = 2_000
 const UNKNOWN_LEASE_MS = 10_000
 const BACKOFF = { baseMs: 100, maxMs: 5_000 }
 
@@ -49,6 +51,7 @@ export class ExchangeLoop {
   #failedSeqs: number[] = []
   #failures = 0
   #lastAnswerAt: number | undefined
+  #quietUntil = Number.POSITIVE_INFINITY
   #hasBeenServed = false
   #leaseMs = UNKNOWN_LEASE_MS
   #isPumpPlanned = false
@@ -76,6 +79,15 @@ export class ExchangeLoop {
     return this.#lastAnswerAt
   }
 
+  /** Whether it goes on as it should: something was sent, answered or tried again when that was due. */
+  get isTurning(): boolean {
+    return !this.#isClosed && this.#options.clock.monotonic() <= this.#quietUntil + TURN_MARGIN_MS
+  }
+
+  get isReachable(): boolean {
+    return this.#failures === 0
+  }
+
   /** Ends the conversation: open requests are given up. */
   close(): void {
     this.#isClosed = true
@@ -96,6 +108,10 @@ export class ExchangeLoop {
     if (reports > 0) return
     if (want > 0 ? !polled || want > polled.want : (polled?.want ?? 0) > 0) return this.#dispatch(want, false)
     if (!polled || outbox.hasStarts) this.#pollSoon()
+  }
+
+  get #timeoutMs(): number {
+    return this.#leaseMs / 2 + HOLD_MARGIN_MS
   }
 
   #newestPoll(): Sent | undefined {
@@ -119,6 +135,7 @@ export class ExchangeLoop {
     const failed = this.#failedSeqs
     this.#failedSeqs = []
     this.#sent.add(sent)
+    this.#quietUntil = clock.monotonic() + this.#timeoutMs
     void this.#send(sent, composed, failed)
   }
 
@@ -130,7 +147,7 @@ export class ExchangeLoop {
         failed.length > 0 ? { ...request, failed } : request,
         composed.payloads,
         {
-          timeoutMs: this.#leaseMs / 2 + HOLD_MARGIN_MS,
+          timeoutMs: this.#timeoutMs,
           signal: this.#abort.signal,
         },
       )
@@ -176,6 +193,7 @@ export class ExchangeLoop {
     this.#failures += 1
     const askedMs = cause instanceof QueueUnreachableError ? (cause.retryAfterMs ?? 0) : 0
     const retryInMs = Math.round(Math.max(askedMs, backoffMs(this.#failures, BACKOFF)))
+    this.#quietUntil = clock.monotonic() + retryInMs
     events.emit('unreachable', { cause, failures: this.#failures, retryInMs })
     this.#retry ??= clock.after(retryInMs, () => {
       this.#retry = undefined

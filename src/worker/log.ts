@@ -16,6 +16,9 @@ function logLife(events: WorkerEvents, log: Logger): void {
       `ready after ${startMs} ms, leasing from ${endpointUrl}`,
     ),
   )
+  events.on('watched', ({ host, port }) =>
+    log.info({ healthPort: port }, `health and metrics at http://${host}:${port}`),
+  )
   events.on('unreachable', ({ cause, failures, retryInMs }) =>
     // The first failure is news; the ones after it would only bury the rest of the log.
     log[failures === 1 || failures % 10 === 0 ? 'warn' : 'debug'](

@@ -34,6 +34,18 @@ interface Held {
   run?: Run
 }
 
+export interface WorkerHealth {
+  /** `stuck`: the lease loop does not turn; `leaving`: it takes no more jobs. */
+  status: 'ok' | 'stuck' | 'leaving'
+  queue: 'reachable' | 'unreachable'
+  /** ms since the queue last answered; null before it ever did. */
+  lastAnswerMs: number | null
+  concurrency: number
+  running: number
+  /** Jobs that have ended here. */
+  jobs: number
+}
+
 export class Worker {
   readonly #options: WorkerOptions
   readonly #outbox: Outbox
@@ -99,8 +111,18 @@ export class Worker {
     return this.#running.size
   }
 
-  get lastAnswerAt(): number | undefined {
-    return this.#loop.lastAnswerAt
+  /** How it is, for whoever watches it. */
+  get health(): WorkerHealth {
+    const { isTurning, isReachable, lastAnswerAt } = this.#loop
+    const now = this.#options.clock.monotonic()
+    return {
+      status: this.#isDraining ? 'leaving' : isTurning ? 'ok' : 'stuck',
+      queue: isReachable ? 'reachable' : 'unreachable',
+      lastAnswerMs: lastAnswerAt === undefined ? null : Math.round(now - lastAnswerAt),
+      concurrency: this.#concurrency,
+      running: this.#running.size,
+      jobs: this.#jobs,
+    }
   }
 
   /** Takes effect at once: more slots take jobs, fewer run out as their jobs end. */

@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto'
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
 import type { FastifyRequest } from 'fastify'
-import { submissionSchema } from '../../job/job.ts'
+import { submissionSchema, traceContextSchema } from '../../job/job.ts'
 import { limits } from '../../job/limits.ts'
 import { endpointParamsSchema, runsyncQuerySchema, submittedSchema } from '../../protocol/endpoint-api.ts'
 import { Refusal } from '../../protocol/errors.ts'
@@ -16,7 +16,11 @@ export const submitRoutes: FastifyPluginAsyncZod<{ queue: Queue }> = async (app,
     config: { body: 'submission' },
     schema: { params: endpointParamsSchema, body: submissionSchema, response: { 200: submittedSchema } },
     handler: (request) =>
-      queue.submit(request.params.endpointId, request.body, { operation: 'run', ...idempotencyOf(request) }),
+      queue.submit(request.params.endpointId, request.body, {
+        operation: 'run',
+        ...traceOf(request),
+        ...idempotencyOf(request),
+      }),
   })
 
   app.post('/runsync', {
@@ -30,12 +34,21 @@ export const submitRoutes: FastifyPluginAsyncZod<{ queue: Queue }> = async (app,
       const { id } = await queue.submit(endpointId, request.body, {
         operation: 'runsync',
         hasWait: wait !== undefined,
+        ...traceOf(request),
         ...idempotencyOf(request),
       })
       const record = await queue.waitForEnd(endpointId, id, wait ?? limits.waitMs.default, gone)
       return sendJson(reply, recordBody(record))
     },
   })
+}
+
+/** As the W3C has it: a header that cannot be read is as good as none. */
+function traceOf({ headers }: FastifyRequest): Pick<SubmitOptions, 'trace'> {
+  const { traceparent, tracestate } = headers
+  const whole = traceContextSchema.safeParse({ traceparent, tracestate }).data
+  const trace = whole ?? traceContextSchema.safeParse({ traceparent }).data
+  return trace ? { trace } : {}
 }
 
 /** The same key must come with the same body; a query does not change what is submitted. */
