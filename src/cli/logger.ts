@@ -1,6 +1,6 @@
 // The process's logger: JSON lines, or readable ones on a terminal.
 
-import { pino, type Logger } from 'pino'
+import { pino, type DestinationStream, type Logger } from 'pino'
 import { CommandError } from './fail.ts'
 
 const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']
@@ -28,7 +28,20 @@ export async function createLogger(name: string): Promise<Logger> {
       censor: '[masked]',
     },
   }
-  if (!process.stderr.isTTY) return pino(options, pino.destination({ fd: 2, sync: true }))
+  if (!process.stderr.isTTY) return pino(options, patientDestination())
   const { default: pretty } = await import('pino-pretty')
   return pino(options, pretty({ destination: 2, sync: true, ignore: 'pid,hostname,name' }))
+}
+
+/** What a reader that has stalled may be behind, bytes; lines beyond it are dropped. */
+const BACKLOG_BYTES = 8_000_000
+/** A tenth of a second each: how often the last lines are tried again at the end of the process. */
+const LAST_TRIES = 10
+
+/** Whoever reads the log slowly, or not at all, must not hold up a heartbeat: lines wait in memory, up to a bound. */
+function patientDestination(): DestinationStream {
+  let triesLeft = Number.POSITIVE_INFINITY
+  process.once('exit', () => (triesLeft = LAST_TRIES))
+  const retryEAGAIN = (): boolean => (triesLeft -= 1) >= 0
+  return pino.destination({ dest: 2, sync: false, maxLength: BACKLOG_BYTES, retryEAGAIN })
 }

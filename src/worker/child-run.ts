@@ -8,9 +8,8 @@ import type { JobError } from '../job/job.ts'
 import { isYieldedChunk, type HandlerDefinition, type Job, type JobContext } from './define-handler.ts'
 import type { FromChild, ToChild } from './messages.ts'
 import { jobLog } from './job-log.ts'
-import { maskerOf } from './mask.ts'
 import { NotJsonError, toJson } from './serialise.ts'
-import { describeThrown, RunFailure } from './thrown.ts'
+import { describeThrown, maskedError, RunFailure } from './thrown.ts'
 
 export type Send = (head: FromChild, payload?: Uint8Array) => void
 
@@ -18,6 +17,8 @@ export interface ChildOptions {
   send: Send
   /** Whether ends come with the memory that the process has then. */
   readonly reportsMemory: boolean
+  /** Replaces secrets in a text. */
+  readonly mask: (text: string) => string
   /** Writes what was sent now rather than at the end of the turn. */
   readonly flush: () => void
 }
@@ -32,8 +33,7 @@ export class ChildRun {
   readonly #send: Send
   readonly #flush: () => void
   readonly #reportsMemory: boolean
-  /** Replaces the job's secrets in a text. */
-  readonly mask: (text: string) => string
+  readonly #mask: (text: string) => string
   readonly #abort = new AbortController()
   #unsent = 0
   #onStored: (() => void) | undefined
@@ -48,7 +48,7 @@ export class ChildRun {
     this.#send = options.send
     this.#flush = options.flush
     this.#reportsMemory = options.reportsMemory
-    this.mask = maskerOf(message.s3Config)
+    this.#mask = options.mask
   }
 
   abort(reason: string): void {
@@ -68,21 +68,12 @@ export class ChildRun {
       const output = await this.#call(input)
       this.#send({ type: 'completed', ...this.#ended() }, output)
     } catch (thrown) {
-      const error = this.describe(thrown)
+      const error = maskedError(describeThrown(thrown), this.#mask)
       // Whoever reads the stream learns of it there; the record says so too.
       if (this.#isStreaming && !this.#abort.signal.aborted) this.#sendError(error)
       this.#send({ type: 'failed', ...this.#ended(), error })
     }
     if (this.#hasScratch) await rm(this.#message.scratchDir, { recursive: true, force: true })
-  }
-
-  /** What was thrown as the job's error, its secrets masked. */
-  describe(thrown: unknown): JobError {
-    const error = describeThrown(thrown)
-    const message = this.mask(error.message)
-    return error.stack === undefined
-      ? { ...error, message }
-      : { ...error, message, stack: this.mask(error.stack) }
   }
 
   #ended(): { run: number; executionMs: number; refresh?: boolean; rssBytes?: number } {
@@ -222,7 +213,7 @@ export class ChildRun {
       signal: this.#abort.signal,
       attempt,
       ...(trace && { trace }),
-      log: jobLog(run, this.#send, this.mask),
+      log: jobLog(run, this.#send, this.#mask),
       get scratchDir() {
         return makeScratchDir()
       },

@@ -12,8 +12,9 @@ import type { HandlerDefinition } from './define-handler.ts'
 import { findHandlerFile, loadHandler } from './handler.ts'
 import { HandlerLoadError } from './load-failure.ts'
 import type { FromChild, HandlerFacts, ToChild } from './messages.ts'
+import { Masker } from './mask.ts'
 import { LineMarker } from './output-lines.ts'
-import { describeThrown } from './thrown.ts'
+import { describeThrown, maskedError } from './thrown.ts'
 import { findTracing, type WithinTrace } from './tracing.ts'
 
 /** The socket to the supervisor, inherited at this descriptor. */
@@ -24,6 +25,7 @@ const socket = new Socket({ fd: SOCKET_FD })
 const runs = new Map<number, ChildRun>()
 /** Tells, in hooks that fire anywhere, on whose behalf the code was running. */
 const current = new AsyncLocalStorage<number>()
+const masker = new Masker()
 
 let definition: HandlerDefinition | undefined
 let withinTrace: WithinTrace = (_trace, call) => call()
@@ -117,7 +119,8 @@ function factsOf({ refresh = false, concurrency }: HandlerDefinition): HandlerFa
 
 function begin(message: Extract<ToChild, { type: 'run' }>, input: Uint8Array): void {
   if (!definition) return
-  const run = new ChildRun(definition, message, { send, flush, reportsMemory })
+  masker.learn(message.s3Config)
+  const run = new ChildRun(definition, message, { send, flush, reportsMemory, mask: masker.mask })
   runs.set(message.run, run)
   current.run(message.run, () => {
     void withinTrace(message.trace, () => run.execute(input)).finally(() => runs.delete(message.run))
@@ -163,9 +166,8 @@ function markOutput(): void {
         typeof chunk === 'string'
           ? Buffer.from(chunk, encoding).toString('utf8')
           : Buffer.from(chunk).toString('utf8')
-      const masked = run === undefined ? text : (runs.get(run)?.mask(text) ?? text)
       const callback = rest.find((one) => typeof one === 'function') as (() => void) | undefined
-      return write(marker.mark(masked, run), callback)
+      return write(marker.mark(masker.mask(text), run), callback)
     }
   }
 }
@@ -187,10 +189,8 @@ function startWatchdog(): void {
 /** An accident is charged to the job whose code caused it, where that can be told. */
 function installDeathReports(): void {
   const die = (thrown: unknown): void => {
-    const number = current.getStore()
-    const run = number === undefined ? undefined : runs.get(number)
-    const error = { ...(run?.describe(thrown) ?? describeThrown(thrown)), code: 'UNCAUGHT' }
-    send(dying(number, error))
+    const error = maskedError({ ...describeThrown(thrown), code: 'UNCAUGHT' }, masker.mask)
+    send(dying(current.getStore(), error))
     process.stderr.write(`${error.stack ?? error.message}\n`)
     flush()
     socket.end(() => process.exit(1))
@@ -199,7 +199,8 @@ function installDeathReports(): void {
   process.on('unhandledRejection', die)
   process.on('exit', (code) => {
     const number = current.getStore()
-    if (number === undefined || socket.writableEnded) return
+    // Between the pieces of a frame that is still being written this one would be garbage.
+    if (number === undefined || socket.writableEnded || socket.writableLength > 0) return
     const message = `The handler called process.exit(${code}), which ended its process. Return or throw instead.`
     const frame = encodeFrame(dying(number, { type: 'ExitError', message, code: 'EXITED' }))
     try {

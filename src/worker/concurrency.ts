@@ -13,15 +13,20 @@ export interface ConcurrencyOptions {
 
 const ASK_EVERY_MS = 1_000
 
+/** A question whose process died, or is busy, is asked again after so many seconds. */
+const PATIENCE = 10
+
 /** Asks once a second, one question at a time, until it is told to stop. A bad answer changes nothing. */
 export function followConcurrency({ executor, worker, events, clock }: ConcurrencyOptions): () => void {
   let timer: Timer | undefined
+  let unanswered = 0
   const ask = (): void => {
-    executor.askConcurrency(worker.concurrency)
-    // A process that died with the question, or that is busy, is asked again.
+    if (unanswered % PATIENCE === 0) executor.askConcurrency(worker.concurrency)
+    unanswered += 1
     timer = clock.after(ASK_EVERY_MS, ask, { background: true })
   }
   const take = ({ concurrency }: { concurrency?: number | undefined }): void => {
+    unanswered = 0
     if (concurrency !== undefined) worker.setConcurrency(concurrency)
   }
   events.on('resized', take)

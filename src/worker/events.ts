@@ -19,7 +19,15 @@ export interface WorkerEventMap {
   resized: [{ concurrency?: number | undefined; problem?: string | undefined }]
   concurrency: [{ from: number; to: number }]
   killing: [{ id: string; reason: string; graceMs: number }]
-  died: [{ exitCode: number | null; signal: string | null; ids: string[]; lastLines: string[] }]
+  died: [
+    {
+      exitCode: number | null
+      signal: string | null
+      wasKilled: boolean
+      ids: string[]
+      lastLines: string[]
+    },
+  ]
   unready: [{ cause: unknown; failures: number }]
   unreachable: [{ cause: unknown; failures: number; retryInMs: number }]
   reachable: [{ afterFailures: number }]

@@ -19,6 +19,8 @@ export interface ExchangeLoopOptions {
   onLease(lease: LeaseHead, input: Uint8Array): void
   onStop(lease: string, reason: StopReason): void
   onSettled(lease: string): void
+  /** A request has ended, well or not. */
+  onTurn(): void
   /** The queue retires this worker. */
   onDrain(): void
   /** The queue refuses this worker before it ever served it. */
@@ -82,6 +84,11 @@ export class ExchangeLoop {
   /** Whether it goes on as it should: something was sent, answered or tried again when that was due. */
   get isTurning(): boolean {
     return !this.#isClosed && this.#options.clock.monotonic() <= this.#quietUntil + TURN_MARGIN_MS
+  }
+
+  /** Whether an answer may be on its way that brings jobs. */
+  get isAsking(): boolean {
+    return [...this.#sent].some(({ want }) => want > 0)
   }
 
   get isReachable(): boolean {
@@ -162,6 +169,7 @@ export class ExchangeLoop {
       this.#failedSeqs = [...failed, ...this.#failedSeqs, sent.seq].slice(-MAX_FAILED_SEQS)
       this.#backOff(cause)
     }
+    this.#options.onTurn()
     this.nudge()
   }
 

@@ -1,5 +1,6 @@
 // Takes one lease to one outcome: run it in a handler's process, watch its clock, say how it ended.
 
+import { randomBytes } from 'node:crypto'
 import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -72,6 +73,7 @@ interface ActiveRun {
 const LAST_WORDS_MS = 1_000
 /** A worker that leaves has a second in all. */
 const SHUTDOWN_GRACE_MS = 400
+const REMEMBERED_RUNS = 256
 
 export class Executor {
   readonly #options: ExecutorOptions
@@ -80,7 +82,10 @@ export class Executor {
   readonly #runs = new Map<number, ActiveRun>()
   /** Those of them that wait for a process, in the order in which they will begin. */
   #waiting: ActiveRun[] = []
-  readonly #scratchRoot = join(tmpdir(), `longshore-${process.pid}`)
+  /** Ids of the latest that have. */
+  readonly #ended = new Map<number, string>()
+  /** A container may come back with the same pid and the same disk. */
+  readonly #scratchRoot = join(tmpdir(), `longshore-${process.pid}-${randomBytes(4).toString('hex')}`)
   #runNumber = 0
   #isClosed = false
 
@@ -272,20 +277,30 @@ export class Executor {
 
   #onDeath(seat: Seat, death: Death): void {
     const lost = [...this.#runs.values()].filter((run) => run.seat === seat)
-    const isExpected = death.wasKilled || seat.state === 'retiring' || this.#isClosed
+    const isExpected = death.wasKilled || seat.mayLeave || this.#isClosed
     if (lost.length > 0 || death.accident || !isExpected) {
-      this.#options.events.emit('died', { ...death, ids: lost.map((run) => run.assignment.id) })
+      const { exitCode, signal, wasKilled } = death
+      const lastLines = death.lastLines.map(({ line }) => line)
+      this.#options.events.emit('died', {
+        exitCode,
+        signal,
+        wasKilled,
+        lastLines,
+        ids: lost.map((run) => run.assignment.id),
+      })
     }
     // It could not tidy up after its jobs any more.
     const runs = new Set(lost.map(({ number }) => number))
     if (seat.culprit !== undefined) runs.add(seat.culprit)
     for (const run of runs) void rm(this.#scratchDirOf(run), { recursive: true, force: true })
-    for (const run of lost) this.#end(run, outcomeOfDeath(seat, death, lost.length))
+    for (const run of lost) this.#end(run, outcomeOfDeath(run, seat, death, lost.length))
   }
 
   #onLine(seat: Seat, stream: 'stdout' | 'stderr', { line, run: number }: OutputLine): void {
-    const run = number === undefined ? undefined : this.#runs.get(number)
-    const ids = run ? [run.assignment.id] : this.#idsIn(seat)
+    // A job that has ended may still print; what nobody's code printed is all that is left to guess about.
+    const own =
+      number === undefined ? undefined : (this.#runs.get(number)?.assignment.id ?? this.#ended.get(number))
+    const ids = own === undefined ? (number === undefined ? this.#idsIn(seat) : []) : [own]
     this.#options.events.emit('line', { stream, line, ids })
   }
 
@@ -303,6 +318,7 @@ export class Executor {
     after: { refresh?: boolean | undefined; rssBytes?: number | undefined } = {},
   ): void {
     if (!this.#runs.delete(run.number)) return
+    this.#remember(run)
     if (!run.seat) this.#waiting = this.#waiting.filter((waiting) => waiting !== run)
     run.deadline?.clear()
     run.grace?.clear()
@@ -319,6 +335,12 @@ export class Executor {
     this.#place()
   }
 
+  #remember({ number, assignment }: ActiveRun): void {
+    this.#ended.set(number, assignment.id)
+    const [oldest] = this.#ended.keys()
+    if (this.#ended.size > REMEMBERED_RUNS && oldest !== undefined) this.#ended.delete(oldest)
+  }
+
   #idsIn(seat: Seat): string[] {
     return [...seat.runs].flatMap((number) => this.#runs.get(number)?.assignment.id ?? [])
   }
@@ -329,10 +351,10 @@ export class Executor {
 }
 
 /** A death is charged to the job it can be traced to; jobs beside it go back. */
-function outcomeOfDeath(seat: Seat, death: Death, jobs: number): Outcome {
+function outcomeOfDeath(run: ActiveRun, seat: Seat, death: Death, jobs: number): Outcome {
   // The culprit itself has ended by now, and so did a job whose end the process was killed for.
-  if (death.wasKilled || seat.culprit !== undefined)
-    return { kind: 'stopped', reason: 'shutdown', executionMs: 0 }
-  const error = describeDeath(death)
+  const isAnothers = seat.culprit !== undefined || (death.wasKilled && !death.accident)
+  if (isAnothers) return { kind: 'stopped', reason: 'shutdown', executionMs: 0 }
+  const error = describeDeath(death, { run: run.number, startedAt: run.startedAt })
   return jobs === 1 ? { kind: 'failed', error, executionMs: 0 } : { kind: 'lost', error, executionMs: 0 }
 }

@@ -20,6 +20,8 @@ export interface ProcessListener {
   onMessage(message: ProcessMessage, payload: Uint8Array): void
   /** A line that the handler's code wrote by itself. */
   onLine(stream: 'stdout' | 'stderr', line: OutputLine): void
+  /** It can be spoken to no more, and will be gone in a moment. */
+  onDeaf(): void
   /** The main thread does not turn. */
   onStall(stall: Stall): void
 }
@@ -48,7 +50,12 @@ export interface Death {
   garbled?: string
   /** The accident that it spoke of before. */
   accident?: JobError
-  lastLines: string[]
+  lastLines: LastLine[]
+}
+
+export interface LastLine extends OutputLine {
+  /** Monotonic ms. */
+  at: number
 }
 
 export class UnreadyError extends Error {
@@ -63,9 +70,12 @@ export class UnreadyError extends Error {
 const LIMITS = { headBytes: 1_048_576, payloadBytes: limits.outputBytes + limits.chunkBytes }
 /** Between SIGTERM and SIGKILL. */
 const LAST_CHANCE_MS = 100
+/** From the end of its socket to its own. */
+const DEAF_MS = 200
 /** How long to read on after the exit when nothing comes any more. */
 const LAST_BYTES_MS = 30
 const KEPT_LINES = 20
+const MAX_LAST_LINE_CHARS = 2_000
 
 export class HandlerProcess {
   /** Resolves once the process is gone. */
@@ -76,7 +86,7 @@ export class HandlerProcess {
   readonly #options: HandlerProcessOptions
   readonly #readiness = Promise.withResolvers<HandlerFacts>()
   readonly #imported = Promise.withResolvers<void>()
-  readonly #lastLines: string[] = []
+  readonly #lastLines: LastLine[] = []
   readonly #oomKillsBefore = oomKills()
   #listener: ProcessListener | undefined
   #outgoing: Uint8Array[] = []
@@ -103,6 +113,7 @@ export class HandlerProcess {
     this.#socket = this.#child.stdio[3] as Duplex
     // A write after the child's death is no news: its end is told by `died`.
     this.#socket.on('error', () => undefined)
+    this.#socket.once('end', () => this.#onDeaf())
     this.#watchdog = new WatchdogLink(this.#child.stdio[4] as Duplex, options.clock, (stall) =>
       this.#listener?.onStall(stall),
     )
@@ -138,9 +149,9 @@ export class HandlerProcess {
     this.#listener = listener
   }
 
-  /** Whether its main thread is looked at: while it has jobs. */
-  watch(isWatching: boolean): void {
-    this.#watchdog.watch(isWatching)
+  /** Has its main thread looked at for the sake of this run, the latest of those it has; without one it has none. */
+  watch(run: number | undefined): void {
+    this.#watchdog.watch(run)
   }
 
   /** Messages of one turn leave in one write. */
@@ -219,6 +230,16 @@ export class HandlerProcess {
     })
   }
 
+  /** It is dying, or its code has closed the descriptor: either way nothing can be said to it any more. */
+  #onDeaf(): void {
+    this.#listener?.onDeaf()
+    const insist = this.#options.clock.after(DEAF_MS, () => {
+      this.#garbled ??= 'it was closed'
+      this.#signalGroup('SIGKILL')
+    })
+    void this.died.then(() => insist.clear())
+  }
+
   #take(message: FromChild, payload: Uint8Array): void {
     if (message.type === 'up') return void (this.#isUp = true)
     if (message.type === 'imported') return this.#imported.resolve()
@@ -235,13 +256,21 @@ export class HandlerProcess {
     const exited = once(this.#child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>
     const closed = once(this.#child, 'close')
     const end = await Promise.race([exited, spawnFailed])
-    this.#watchdog.watch(false)
+    this.#watchdog.watch(undefined)
     const isOverMemory = (oomKills() ?? 0) > (this.#oomKillsBefore ?? 0)
     this.#signalGroup('SIGKILL')
     if (!(end instanceof Error)) await this.#readOn(closed)
+    // Whoever else holds their other ends must not keep this process.
+    for (const stream of this.#child.stdio) stream?.destroy()
     const [exitCode, signal] = end instanceof Error ? [null, null] : end
     const why = end instanceof Error ? end.message : signal ? `signal ${signal}` : `exit code ${exitCode}`
-    const said = this.#lastLines.length > 0 ? ` Its last words: ${this.#lastLines.slice(-3).join(' | ')}` : ''
+    const said =
+      this.#lastLines.length > 0
+        ? ` Its last words: ${this.#lastLines
+            .slice(-3)
+            .map(({ line }) => line)
+            .join(' | ')}`
+        : ''
     this.#readiness.reject(
       new UnreadyError(
         'EXECUTOR_DIED',
@@ -272,7 +301,11 @@ export class HandlerProcess {
     const stream: Readable | null = this.#child[name]
     if (!stream) return
     readLines(stream, (line) => {
-      this.#lastLines.push(line.line)
+      this.#lastLines.push({
+        ...line,
+        line: line.line.slice(0, MAX_LAST_LINE_CHARS),
+        at: this.#options.clock.monotonic(),
+      })
       if (this.#lastLines.length > KEPT_LINES) this.#lastLines.shift()
       this.#listener?.onLine(name, line)
     })

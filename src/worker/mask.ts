@@ -1,15 +1,31 @@
-// Secrets of a job, kept out of whatever is said about it.
+// Secrets of jobs, kept out of whatever their process says, also when it says it late.
 
 import type { S3Config } from '../job/job.ts'
 
 /** Shorter ones would mask parts of ordinary words. */
 const SHORTEST = 4
+/** How many are remembered, the latest; a job that has ended may still print. */
+const REMEMBERED = 128
 
-/** A function that replaces the job's secrets in a text. */
-export function maskerOf(s3Config: S3Config | undefined): (text: string) => string {
-  const secrets = [s3Config?.accessSecret, s3Config?.accessId].filter(
-    (secret): secret is string => secret !== undefined && secret.length >= SHORTEST,
-  )
-  if (secrets.length === 0) return (text) => text
-  return (text) => secrets.reduce((masked, secret) => masked.replaceAll(secret, '[masked]'), text)
+export class Masker {
+  readonly #secrets = new Set<string>()
+
+  learn(s3Config: S3Config | undefined): void {
+    for (const secret of [s3Config?.accessSecret, s3Config?.accessId]) {
+      if (secret === undefined || secret.length < SHORTEST) continue
+      this.#secrets.delete(secret)
+      this.#secrets.add(secret)
+    }
+    for (const oldest of this.#secrets) {
+      if (this.#secrets.size <= REMEMBERED) break
+      this.#secrets.delete(oldest)
+    }
+  }
+
+  /** The text with every known secret replaced. */
+  readonly mask = (text: string): string => {
+    let masked = text
+    for (const secret of this.#secrets) masked = masked.replaceAll(secret, '[masked]')
+    return masked
+  }
 }

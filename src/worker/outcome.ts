@@ -31,11 +31,17 @@ export function judgeAborted(
 }
 
 /** Why a process ended by itself, as the error of the job that ran there. */
-export function describeDeath(death: Death): JobError {
-  const { lastLines, accident } = death
-  if (accident) return accident
-  const said = lastLines.length > 0 ? ` Its last lines: ${lastLines.slice(-5).join(' | ')}` : ''
-  const message = `The handler's process ${howEnded(death)} while the job ran.${said}`
+export function describeDeath(
+  death: Death,
+  { run, startedAt }: { run: number; startedAt: number },
+): JobError {
+  if (death.accident) return death.accident
+  // What other jobs printed is nobody else's business.
+  const own = death.lastLines.filter(
+    (line) => line.run === run || (line.run === undefined && line.at >= startedAt),
+  )
+  const said = own.slice(-5).map(({ line }) => line)
+  const message = `The handler's process ${howEnded(death)} while the job ran.${said.length > 0 ? ` Its last lines: ${said.join(' | ')}` : ''}`
   return { type: 'ProcessError', message, code: codeOf(death) }
 }
 
@@ -46,7 +52,7 @@ function howEnded({ exitCode, signal, garbled, isOverMemory }: Death): string {
 }
 
 function codeOf({ signal, lastLines, isOverMemory }: Death): JobFailureCode {
-  const isHeapFull = lastLines.some((line) => line.includes('heap out of memory'))
+  const isHeapFull = lastLines.some(({ line }) => line.includes('heap out of memory'))
   if (isHeapFull || isOverMemory) return 'OUT_OF_MEMORY'
   return signal ? 'CRASHED' : 'EXITED'
 }

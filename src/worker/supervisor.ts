@@ -47,6 +47,10 @@ export interface Seat {
   begun: number
   /** One of its jobs must have no neighbour. */
   isExclusive: boolean
+  /** Whether it was told to go. */
+  mayLeave: boolean
+  /** When it became ready, monotonic ms. */
+  readyAt: number
   /** The accident that ends it is known to be this run's doing. */
   culprit?: number
 }
@@ -55,6 +59,8 @@ export interface Seat {
 const LEAVE_MS = 1_000
 /** So many starts in a row may fail before it is taken for hopeless. */
 const MAX_FAILED_STARTS = 5
+/** A process that lived so long was no failed start, however it ended. */
+const STEADY_MS = 10_000
 const BACKOFF = { baseMs: 200, maxMs: 10_000 }
 const MB = 1_000_000
 
@@ -111,7 +117,7 @@ export class Supervisor {
     seat.begun += 1
     this.#failedStarts = 0
     seat.isExclusive ||= isExclusive
-    seat.process.watch(true)
+    seat.process.watch(run)
     const { maxJobsPerExecutor } = this.#options
     if (maxJobsPerExecutor !== undefined && seat.begun >= maxJobsPerExecutor) this.retire(seat)
   }
@@ -125,7 +131,7 @@ export class Supervisor {
     seat.runs.delete(run)
     if (seat.runs.size === 0) {
       seat.isExclusive = false
-      seat.process.watch(false)
+      seat.process.watch(undefined)
     }
     const { maxMemoryMb } = this.#options
     const isTooLarge = maxMemoryMb !== undefined && (after.rssBytes ?? 0) > maxMemoryMb * MB
@@ -180,13 +186,22 @@ export class Supervisor {
   #seat(): void {
     const process = this.#spare ?? this.#spawn()
     this.#spare = undefined
-    const seat: Seat = { process, state: 'loading', runs: new Set(), begun: 0, isExclusive: false }
+    const seat: Seat = {
+      process,
+      state: 'loading',
+      runs: new Set(),
+      begun: 0,
+      isExclusive: false,
+      mayLeave: false,
+      readyAt: 0,
+    }
     this.#seats.add(seat)
     const { listener } = this.#options
     process.listen({
       onMessage: (message, payload) => listener.onMessage(seat, message, payload),
       onLine: (stream, line) => listener.onLine(seat, stream, line),
       onStall: (stall) => listener.onStall(seat, stall),
+      onDeaf: () => this.#onDeaf(seat),
     })
     void this.#load(seat)
   }
@@ -199,6 +214,7 @@ export class Supervisor {
       void seat.process.kill()
       return this.#startFailed(cause as Error)
     }
+    seat.readyAt = this.#options.clock.monotonic()
     if (seat.state === 'loading') seat.state = 'ready'
     this.#first.resolve()
     this.#options.listener.onReady()
@@ -253,7 +269,8 @@ export class Supervisor {
     this.#seats.delete(seat)
     if (wasLoading) return
     this.#options.listener.onDeath(seat, death)
-    if (seat.begun > 0 || seat.state === 'retiring') return this.#ensure()
+    if (seat.begun > 0 || seat.mayLeave || death.wasKilled) return this.#ensure()
+    if (this.#options.clock.monotonic() - seat.readyAt > STEADY_MS) this.#failedStarts = 0
     // It came to nothing without any job's doing, and so may the next one.
     void this.#startFailed(
       new UnreadyError(
@@ -263,8 +280,16 @@ export class Supervisor {
     )
   }
 
+  /** No job must be given to it any more, and it will be gone by itself. */
+  #onDeaf(seat: Seat): void {
+    if (seat.state !== 'ready') return
+    seat.state = 'retiring'
+    if (seat.begun > 0) this.#ensure()
+  }
+
   #leaveWhenEmpty(seat: Seat): void {
     if (seat.state !== 'retiring' || seat.runs.size > 0) return
+    seat.mayLeave = true
     void seat.process.leave(LEAVE_MS)
   }
 }

@@ -29,6 +29,12 @@ export function describeThrown(thrown: unknown): JobError {
   }
 }
 
+/** The same with its secrets masked. */
+export function maskedError(error: JobError, mask: (text: string) => string): JobError {
+  const message = mask(error.message)
+  return error.stack === undefined ? { ...error, message } : { ...error, message, stack: mask(error.stack) }
+}
+
 function describe(thrown: unknown): JobError {
   if (!(thrown instanceof Error)) {
     return { type: typeof thrown, message: cut(textOf(thrown)), code: 'HANDLER_ERROR' }

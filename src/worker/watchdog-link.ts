@@ -6,13 +6,12 @@ import { stallSchema, type Stall } from './messages.ts'
 import { readLines } from './output-lines.ts'
 
 const TICK_MS = 500
-const TICK = Buffer.from([1])
 
 export class WatchdogLink {
   readonly #socket: Duplex
   readonly #clock: Clock
   #isPlanned = false
-  #isWatching = false
+  #run: number | undefined
 
   /** The socket stays open as long as this process lives: its end is what the watchdog waits for. */
   constructor(socket: Duplex, clock: Clock, onStall: (stall: Stall) => void) {
@@ -25,19 +24,20 @@ export class WatchdogLink {
     })
   }
 
-  /** Whether the main thread is looked at. A process without jobs is left to sleep; a job shorter than a tick costs none. */
-  watch(isWatching: boolean): void {
-    this.#isWatching = isWatching
-    if (!isWatching || this.#isPlanned) return
+  /** Looks at the main thread for the sake of this run; a job shorter than a tick costs none. Without a run it sleeps. */
+  watch(run: number | undefined): void {
+    this.#run = run
+    if (run === undefined || this.#isPlanned) return
     this.#isPlanned = true
     this.#clock.after(TICK_MS, () => this.#tick(), { background: true })
   }
 
   #tick(): void {
     this.#isPlanned = false
-    if (!this.#isWatching || !this.#socket.writable) return
-    this.#socket.write(TICK)
-    this.watch(true)
+    if (this.#run === undefined || !this.#socket.writable) return
+    // A thread that never turned between two jobs looks to the watchdog as if it were stuck in the first still.
+    this.#socket.write(Buffer.from([this.#run % 256]))
+    this.watch(this.#run)
   }
 }
 

@@ -21,11 +21,11 @@ function watch(main: NonNullable<typeof parentPort>): void {
   const watched = new WatchedThread(main)
   const end = (): void => void process.kill(-process.pid, 'SIGKILL')
   supervisor.on('error', end).on('close', end)
-  supervisor.on('data', () => void look(watched, supervisor))
+  supervisor.on('data', (runs: Buffer) => void look(watched, supervisor, runs.at(-1)))
 }
 
-async function look(watched: WatchedThread, supervisor: Socket): Promise<void> {
-  const blockedMs = watched.look(performance.now())
+async function look(watched: WatchedThread, supervisor: Socket, run: number | undefined): Promise<void> {
+  const blockedMs = watched.look(performance.now(), run)
   if (blockedMs === undefined) return
   const stall: Stall = { blockedMs: Math.round(blockedMs), frames: await captureFrames() }
   supervisor.write(`${JSON.stringify(stall)}\n`)
@@ -36,6 +36,7 @@ class WatchedThread {
   readonly #main: NonNullable<typeof parentPort>
   #askedAt: number | undefined
   #isTold = false
+  #run: number | undefined
 
   constructor(main: NonNullable<typeof parentPort>) {
     this.#main = main
@@ -44,12 +45,13 @@ class WatchedThread {
     main.unref()
   }
 
-  /** How long it has been stuck, once for each time that it is. */
-  look(now: number): number | undefined {
-    if (this.#askedAt === undefined) {
+  /** How long it has been stuck, once for each time that it is, and for each run. */
+  look(now: number, run: number | undefined): number | undefined {
+    if (this.#askedAt === undefined) this.#main.postMessage('turn')
+    if (this.#askedAt === undefined || run !== this.#run) {
       this.#askedAt = now
       this.#isTold = false
-      this.#main.postMessage('turn')
+      this.#run = run
       return undefined
     }
     const blockedMs = now - this.#askedAt

@@ -77,6 +77,7 @@ export class Worker {
       onLease: (lease, input) => this.#take(lease, input),
       onStop: (lease, reason) => this.#stop(lease, reason),
       onSettled: () => this.#leaveWhenDone(),
+      onTurn: () => this.#leaveWhenDone(),
       onDrain: () => this.drain('drain', Number.POSITIVE_INFINITY),
       onRefused: (error) => this.#refused(error),
     })
@@ -244,7 +245,10 @@ export class Worker {
 
   #leaveWhenDone(): void {
     if (!this.#isDraining || this.#running.size > 0 || this.#outbox.size > 0) return
-    this.#leave()
+    if (!this.#loop.isAsking) return this.#leave()
+    // The queue is told that nothing is wanted any more; jobs that were on their way are handed back.
+    this.#loop.nudge()
+    this.#lastWords ??= this.#options.clock.after(LAST_WORDS_MS, () => this.#leave())
   }
 
   #leave(): void {

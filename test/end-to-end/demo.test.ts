@@ -31,7 +31,7 @@ describe('npm run demo', () => {
     expect(readdirSync(dir).filter((name) => name.startsWith('longshore-demo-'))).toEqual([])
   })
 
-  it("reads the user's own picture, and says so when it cannot", async () => {
+  it("reads the user's own picture, and says so when it cannot", { timeout: 90_000 }, async () => {
     const own = await demo([`${template('ocr')}/page.png`])
     expect([own.code, own.out.includes('Call me Ishmael'), own.out.includes('Words read right')]).toEqual([
       0,

@@ -258,6 +258,22 @@ describe('the worker', () => {
     expect(await worker.kill('SIGTERM')).toBe(0)
   })
 
+  // Seen: a poll that was cut off while its answer was on its way cost the jobs in that a whole lease.
+  it('hands back what is on its way to it when it is told to stop, at once', async () => {
+    const { endpointUrl, client } = await serve()
+    for (let round = 0; round < 8; round += 1) {
+      const worker = await startWorker(endpointUrl, fixture('echo.ts'))
+      const submitted = Promise.all([1, 2, 3].map(() => client.run({ input: {} })))
+      await new Promise((resolve) => setTimeout(resolve, round))
+      expect(await worker.kill('SIGTERM')).toBe(0)
+      const statuses = await Promise.all(
+        (await submitted).map(async ({ id }) => (await client.status(id)).status),
+      )
+      expect(statuses).not.toContain('IN_PROGRESS')
+      await client.purgeQueue()
+    }
+  })
+
   it('takes the concurrency that its handler says, at once, up and down, and refuses what is none', async () => {
     const file = join(temporaryDir(), 'concurrency')
     writeFileSync(file, '1')
@@ -288,6 +304,20 @@ describe('the worker', () => {
     expect(worker.stderr).toContain('the model is gone')
     expect((await client.status(ids[0] ?? '')).status).toBe('FAILED')
     expect(await client.status(ids[1] ?? '')).toMatchObject({ status: 'IN_QUEUE', attempt: 1 })
+  })
+
+  // Seen: a full pipe held up the worker's whole process, its heartbeats included.
+  it('keeps its leases while nobody reads its log', async () => {
+    const { endpointUrl, client } = await serve()
+    const worker = await startWorker(endpointUrl, fixture('prints-without-end.ts'))
+    const { id } = await client.run({ input: { ms: 12_000 } })
+    await worker.says(/(began)/)
+    worker.child.stderr?.pause()
+    await expect
+      .poll(async () => (await client.status(id)).status, { timeout: 20_000, interval: 500 })
+      .toBe('COMPLETED')
+    expect((await client.status(id)).attempt).toBe(1)
+    worker.child.stderr?.resume()
   })
 
   it('leaves within its drain time and a second, whatever its handler does', async () => {

@@ -5,6 +5,11 @@ async function healthUrl(worker: Process): Promise<string> {
   return `http://127.0.0.1:${await worker.says(/"healthPort":(\d+)/)}`
 }
 
+async function healthAt(url: string): Promise<{ code: number; body: Record<string, unknown> }> {
+  const answer = await fetch(`${url}/health`)
+  return { code: answer.status, body: (await answer.json()) as Record<string, unknown> }
+}
+
 describe('a worker with a health port', () => {
   it('is well while its loop turns, counts what it does, and says when the queue is away', async () => {
     const server = await serve()
@@ -12,10 +17,10 @@ describe('a worker with a health port', () => {
     const url = await healthUrl(worker)
     await server.client.runsync({ input: { ms: 1 } })
     const running = await server.client.run({ input: { ms: 60_000 } })
-    await expect.poll(async () => (await (await fetch(`${url}/health`)).json()).running).toBe(1)
-    const well = await fetch(`${url}/health`)
-    expect(well.status).toBe(200)
-    expect(await well.json()).toMatchObject({
+    await expect.poll(async () => (await healthAt(url)).body['running']).toBe(1)
+    const well = await healthAt(url)
+    expect(well.code).toBe(200)
+    expect(well.body).toMatchObject({
       status: 'ok',
       queue: 'reachable',
       lastAnswerMs: expect.any(Number),
@@ -31,8 +36,8 @@ describe('a worker with a health port', () => {
     expect((await fetch(`${url}/else`)).status).toBe(404)
     await server.client.cancel(running.id)
     await server.kill('SIGKILL')
-    await expect.poll(async () => (await (await fetch(`${url}/health`)).json()).queue).toBe('unreachable')
-    expect((await fetch(`${url}/health`)).status).toBe(200)
+    await expect.poll(async () => (await healthAt(url)).body['queue']).toBe('unreachable')
+    expect((await healthAt(url)).code).toBe(200)
   })
 
   it('is not well before its handler is ready, nor while it leaves', async () => {
@@ -40,16 +45,14 @@ describe('a worker with a health port', () => {
     const starting = longshore(['start', fixture('never-ready.ts'), '--health-port', '0'], {
       env: { LONGSHORE_ENDPOINT_URL: endpointUrl, LONGSHORE_WORKER_TOKEN: KEY },
     })
-    const early = await fetch(`${await healthUrl(starting)}/health`)
-    expect([early.status, await early.json()]).toEqual([503, { status: 'starting' }])
+    expect(await healthAt(await healthUrl(starting))).toEqual({ code: 503, body: { status: 'starting' } })
     const worker = await startWorker(endpointUrl, fixture('takes-a-while.ts'), ['--health-port', '0'])
     await client.run({ input: { ms: 2_000 } })
     await worker.says(/(began)/)
     worker.child.kill('SIGTERM')
     const url = await healthUrl(worker)
     await worker.says(/(takes no more jobs)/)
-    const leaving = await fetch(`${url}/health`)
-    expect([leaving.status, (await leaving.json()).status]).toEqual([503, 'leaving'])
+    expect(await healthAt(url)).toMatchObject({ code: 503, body: { status: 'leaving' } })
     expect(await worker.exit).toBe(0)
   })
 

@@ -20,6 +20,8 @@ export interface Process {
   says(pattern: RegExp): Promise<string>
   /** Resolves with the exit code, or the signal that ended it. */
   exit: Promise<number | NodeJS.Signals>
+  /** The same, whoever else still holds its output. */
+  exited: Promise<number | NodeJS.Signals>
   kill(signal: NodeJS.Signals): Promise<number | NodeJS.Signals>
 }
 
@@ -41,6 +43,7 @@ export function longshore(
     })
   }
   const exit = once(child, 'close').then(([code, signal]) => (signal ?? code) as number | NodeJS.Signals)
+  const exited = once(child, 'exit').then(([code, signal]) => (signal ?? code) as number | NodeJS.Signals)
   onTestFinished(async () => {
     if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL')
     await exit
@@ -48,6 +51,7 @@ export function longshore(
   return {
     child,
     exit,
+    exited,
     get stdout() {
       return said.stdout
     },

@@ -26,6 +26,7 @@ describe('the exchange loop', () => {
       onLease: () => undefined,
       onStop: () => undefined,
       onSettled: () => undefined,
+      onTurn: () => undefined,
       onDrain: () => undefined,
       onRefused: () => undefined,
     })

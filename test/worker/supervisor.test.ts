@@ -164,6 +164,50 @@ describe('what a job leaves behind', () => {
   })
 })
 
+describe('the next job in a process', () => {
+  // Seen: it was sent into a process that nothing could be said to any more, and timed out there.
+  it('is not harmed by one that closed the descriptor of the supervisor', async () => {
+    const executor = await startExecutor('closes-its-socket.ts')
+    expect(await executor.outputOf({ close: true })).toBe('done')
+    await executor.died.first(() => true)
+    expect(await executor.outputOf({})).toBe('done')
+  })
+
+  // Seen: a job's record said what another one had printed, and late lines bore the wrong job's id.
+  it('is not told what an earlier one printed, nor is that called its own', async () => {
+    const executor = await startExecutor('prints-late.ts')
+    const s3Config = {
+      accessId: 'id-id',
+      accessSecret: 'hush-hush',
+      bucketName: 'b',
+      endpointUrl: 'http://h',
+    }
+    await executor.outputOf({ text: 'private hush-hush' }, { id: 'a', s3Config })
+    const error = await executor.errorOf({ die: true }, { id: 'b' })
+    expect(error.code).toBe('CRASHED')
+    expect(error.message).not.toContain('private')
+    const late = await executor.lines.first(({ line }) => line.startsWith('late'))
+    expect(late).toMatchObject({ ids: ['a'], line: 'late: private [masked]' })
+  })
+})
+
+describe("an accident of nobody's", () => {
+  // Seen: a process that took its time to end was killed, and its job went back uncounted, again and again.
+  it('fails the job that ran alone, however long its process takes to end', async () => {
+    const executor = await startExecutor('dies-slowly.ts')
+    expect(await executor.errorOf({})).toMatchObject({ code: 'UNCAUGHT', message: 'the connection is gone' })
+  })
+})
+
+describe('a program that a handler left behind', () => {
+  it('does not keep the worker by its output', async () => {
+    const run = longshore(['run', fixture('leaves-a-daemon.ts'), '--test-input', '{"input":{}}'])
+    const from = performance.now()
+    expect(await run.exited).toBe(0)
+    expect(performance.now() - from).toBeLessThan(10_000)
+  })
+})
+
 describe('a blocked event loop', () => {
   it('is told once per job, with the place, before any timeout', async () => {
     const executor = await startExecutor('busy-loop.ts', { killGraceMs: 0 })
@@ -175,6 +219,17 @@ describe('a blocked event loop', () => {
     run.abort('cancelled')
     await run.outcome
     expect(executor.stalls.all).toHaveLength(1)
+  })
+
+  it('is told again of another job, also after one that blocked in native code', async () => {
+    const executor = await startExecutor('blocks-natively.ts', { killGraceMs: 0 })
+    expect(await executor.outputOf({ by: 'a short program' }, { id: 'native' })).not.toBeNull()
+    const pid = (await executor.lines.first(({ line }) => line.startsWith('pid'))).line
+    const run = executor.run({ by: 'an expression' }, { id: 'stuck', executionTimeoutMs: 60_000 })
+    await executor.stalls.first(({ ids }) => ids.includes('stuck'))
+    expect(executor.lines.all.filter(({ line }) => line === pid)).toHaveLength(2)
+    run.abort('cancelled')
+    await run.outcome
   })
 
   it('is not seen in a job that waits', async () => {
