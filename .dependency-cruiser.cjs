@@ -9,6 +9,7 @@ const layers = {
   server: ['queue', 'store', 'protocol', 'job', 'lib'],
   client: ['protocol', 'job', 'lib'],
   worker: ['client', 'protocol', 'job', 'lib'],
+  testing: ['worker', 'job', 'lib'],
   cli: ['server', 'queue', 'store', 'worker', 'client', 'protocol', 'job', 'lib'],
 }
 
@@ -48,7 +49,7 @@ module.exports = {
       severity: 'error',
       from: {
         orphan: true,
-        pathNot: '^src/(index|cli/main|client/client|worker/child|worker/watchdog)\\.ts$',
+        pathNot: '^src/(index|cli/main|client/client|testing/test-worker|worker/child|worker/watchdog)\\.ts$',
       },
       to: {},
     },

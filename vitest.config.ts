@@ -5,6 +5,7 @@ import { defineConfig } from 'vitest/config'
 export default defineConfig({
   resolve: {
     alias: {
+      'longshore/testing': new URL('./src/testing/test-worker.ts', import.meta.url).pathname,
       'longshore/client': new URL('./src/client/client.ts', import.meta.url).pathname,
       longshore: new URL('./src/index.ts', import.meta.url).pathname,
     },

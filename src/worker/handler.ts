@@ -49,6 +49,7 @@ function installHooks(loaded: Set<string>): void {
   const own = new Map([
     ['longshore', new URL(`../index.${extension}`, import.meta.url).href],
     ['longshore/client', new URL(`../client/client.${extension}`, import.meta.url).href],
+    ['longshore/testing', new URL(`../testing/test-worker.${extension}`, import.meta.url).href],
   ])
   registerHooks({
     load(url, context, next) {

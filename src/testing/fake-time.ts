@@ -1,0 +1,43 @@
+// Time for a handler under test: its timers and its Date run ahead as fast as it waits for them.
+
+import { syncBuiltinESMExports } from 'node:module'
+import { mock } from 'node:test'
+
+/** How many steps a stretch of time is made of: timers within one step fire together. */
+const STEPS = 500
+
+/** Runs `work` while the timers of this process are fake; `at` calls back once so much of their time has passed. */
+export async function onFakeTime<T>(
+  work: () => Promise<T>,
+  at: { ms: number; call: () => void },
+): Promise<T> {
+  const stepMs = Math.max(1, Math.ceil(at.ms / STEPS))
+  const turn = setImmediate
+  mock.timers.enable({ apis: ['setTimeout', 'setInterval', 'Date'], now: Date.now() })
+  // Files that imported the functions by name see the fake ones only so.
+  syncBuiltinESMExports()
+  try {
+    let isOver = false
+    const result = work().finally(() => (isOver = true))
+    result.catch(() => undefined)
+    for (let passed = 0; ; passed += stepMs) {
+      // What is not a timer takes its real time meanwhile: nothing passes for a handler that reads a file.
+      do await new Promise((resolve) => turn(resolve))
+      while (!isOver && isBusy())
+      if (isOver) break
+      if (passed < at.ms && passed + stepMs >= at.ms) {
+        mock.timers.tick(at.ms - passed)
+        at.call()
+      } else mock.timers.tick(stepMs)
+    }
+    return await result
+  } finally {
+    mock.timers.reset()
+    syncBuiltinESMExports()
+  }
+}
+
+/** Whether this process waits for the system to do something that it was asked for. */
+function isBusy(): boolean {
+  return process.getActiveResourcesInfo().some((name) => /Req|Connect|Write|Zlib|Job$/.test(name))
+}

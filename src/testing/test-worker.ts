@@ -1,0 +1,237 @@
+// longshore/testing: a handler in the test's own process, run as an executor would, with all that it says recorded.
+
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { joinChunks, type Part } from '../job/chunk.ts'
+import { policySchema, type JobError, type S3Config, type TraceContext } from '../job/job.ts'
+import { ChildRun } from '../worker/child-run.ts'
+import type { AbortReason, HandlerDefinition, HandlerFunction } from '../worker/define-handler.ts'
+import { Masker } from '../worker/mask.ts'
+import type { FromChild } from '../worker/messages.ts'
+import { onFakeTime } from './fake-time.ts'
+
+/** One chunk as readers of the stream see it. */
+export interface TestChunk {
+  index: number
+  output: unknown
+  metrics: Record<string, unknown>
+  part?: Part
+}
+
+export interface TestLog {
+  level: 'debug' | 'info' | 'warn' | 'error'
+  message: string
+  fields: Record<string, unknown>
+}
+
+/** How a run ended, in the words of the job's record, and what it said on the way. */
+export interface TestResult {
+  status: 'COMPLETED' | 'FAILED' | 'TIMED_OUT' | 'CANCELLED'
+  /** As a client gets it: gone through JSON. Only when COMPLETED. */
+  output?: unknown
+  /** Only when FAILED or TIMED_OUT. */
+  error?: JobError
+  chunks: TestChunk[]
+  /** The streamed values, pieces put together again. */
+  values: unknown[]
+  progress: unknown[]
+  logs: TestLog[]
+  /** Whether the handler asked for a fresh process. */
+  refresh: boolean
+}
+
+export interface TestJob {
+  id?: string
+  attempt?: number
+  s3Config?: S3Config
+  trace?: TraceContext
+  /** ms, as the submission's policy would have it. */
+  executionTimeout?: number
+}
+
+export interface TestWorker<Input = unknown> {
+  /** Runs one job to its end. Never rejects: a handler that throws is a result with status FAILED. */
+  run(input: Input, job?: TestJob): Promise<TestResult>
+  /** The same, chunk by chunk as they are made; throws the job's error when it fails. */
+  stream(input: Input, job?: TestJob): AsyncGenerator<TestChunk, TestResult>
+  /** The next run is cancelled when so many ms have passed for it. Its timers run ahead, so nobody waits for them. */
+  cancelAfter(ms: number): TestWorker<Input>
+  /** The same with its executionTimeout. */
+  timeoutAfter(ms: number): TestWorker<Input>
+}
+
+/** A job that failed, as `stream` throws it; `code` as in the record. */
+export class TestJobError extends Error {
+  readonly code: string
+  readonly result: TestResult
+
+  constructor({ type, message, code }: JobError, result: TestResult) {
+    super(message)
+    this.name = type
+    this.code = code
+    this.result = result
+  }
+}
+
+let runs = 0
+
+/** A worker for one handler, a function or what `defineHandler` made. Its `setup` runs once, before the first job. */
+export function createTestWorker<Input = unknown>(
+  handler: HandlerFunction<Input> | HandlerDefinition,
+): TestWorker<Input> {
+  const definition = typeof handler === 'function' ? { handler: handler as HandlerFunction } : handler
+  let ready: Promise<void> | undefined
+  let stop: Stop | undefined
+  const begin = async (
+    input: Input,
+    job: TestJob,
+    onChunk?: (chunk: TestChunk) => void,
+  ): Promise<TestResult> => {
+    const stopping = stop
+    stop = undefined
+    await (ready ??= Promise.resolve(definition.setup?.()))
+    const run = new TestRun(definition, job, onChunk)
+    const execute = (): Promise<TestResult> => run.execute(input, stopping?.reason)
+    if (!stopping) return execute()
+    return onFakeTime(execute, { ms: stopping.ms, call: () => run.abort(stopping.reason) })
+  }
+  const stopAfter = (ms: number, reason: AbortReason): TestWorker<Input> => {
+    stop = { ms, reason }
+    return worker
+  }
+  const worker: TestWorker<Input> = {
+    run: (input, job = {}) => begin(input, job),
+    stream: (input, job = {}) => streamed((onChunk) => begin(input, job, onChunk)),
+    cancelAfter: (ms) => stopAfter(ms, 'cancelled'),
+    timeoutAfter: (ms) => stopAfter(ms, 'timeout'),
+  }
+  return worker
+}
+
+interface Stop {
+  ms: number
+  reason: AbortReason
+}
+
+class TestRun {
+  readonly #onChunk: ((chunk: TestChunk) => void) | undefined
+  readonly #child: ChildRun
+  readonly #result: TestResult = {
+    status: 'COMPLETED',
+    chunks: [],
+    values: [],
+    progress: [],
+    logs: [],
+    refresh: false,
+  }
+  #reason: AbortReason | undefined
+
+  constructor(definition: HandlerDefinition, job: TestJob, onChunk?: (chunk: TestChunk) => void) {
+    runs += 1
+    this.#onChunk = onChunk
+    const { id = `test-${runs}`, attempt = 1, s3Config, trace, executionTimeout } = job
+    const masker = new Masker()
+    masker.learn(s3Config)
+    const message = {
+      type: 'run' as const,
+      run: runs,
+      id,
+      attempt,
+      policy: policySchema.parse({ executionTimeout }),
+      scratchDir: join(tmpdir(), `longshore-test-${process.pid}-${runs}`),
+      ...(s3Config && { s3Config }),
+      ...(trace && { trace }),
+    }
+    this.#child = new ChildRun(definition, message, {
+      send: (head, payload) => this.#take(head, payload),
+      flush: () => undefined,
+      reportsMemory: false,
+      mask: masker.mask,
+    })
+  }
+
+  async execute(input: unknown, expected: AbortReason | undefined): Promise<TestResult> {
+    await this.#child.execute(Buffer.from(JSON.stringify(input)))
+    const result = this.#result
+    result.values = joinChunks(result.chunks)
+    // As in the worker: what aborted a job decides, whatever its handler still did.
+    if (this.#reason !== undefined && this.#reason === expected) {
+      delete result.output
+      delete result.error
+      result.status = this.#reason === 'timeout' ? 'TIMED_OUT' : 'CANCELLED'
+      if (this.#reason === 'timeout') {
+        const message =
+          'The handler ran longer than its executionTimeout; its signal was aborted, and it ended in time.'
+        result.error = { type: 'TimeoutError', message, code: 'TIMED_OUT' }
+      }
+    }
+    return result
+  }
+
+  abort(reason: AbortReason): void {
+    this.#reason = reason
+    this.#child.abort(reason)
+  }
+
+  #take(head: FromChild, payload: Uint8Array | undefined): void {
+    const result = this.#result
+    switch (head.type) {
+      case 'chunk':
+        return this.#takeChunk(head, payload ?? new Uint8Array(0))
+      case 'progress':
+        return void result.progress.push(parsed(payload))
+      case 'log':
+        return void result.logs.push({ level: head.level, message: head.message, fields: head.fields })
+      case 'completed':
+        result.output = parsed(payload)
+        result.refresh = head.refresh ?? false
+        return
+      case 'failed':
+        result.status = 'FAILED'
+        result.error = head.error
+        return
+      default:
+    }
+  }
+
+  #takeChunk({ metrics, part }: Extract<FromChild, { type: 'chunk' }>, payload: Uint8Array): void {
+    const { chunks } = this.#result
+    const index = chunks.length + 1
+    const chunk: TestChunk = {
+      index,
+      output: parsed(payload),
+      metrics: metrics === undefined ? {} : (JSON.parse(metrics) as Record<string, unknown>),
+      ...(part && { part: { as: part.as, first: index - part.back, last: part.last } }),
+    }
+    chunks.push(chunk)
+    this.#child.stored(payload.byteLength + Buffer.byteLength(metrics ?? ''))
+    this.#onChunk?.(chunk)
+  }
+}
+
+async function* streamed(
+  begin: (onChunk: (chunk: TestChunk) => void) => Promise<TestResult>,
+): AsyncGenerator<TestChunk, TestResult> {
+  const waiting: TestChunk[] = []
+  let wake = (): void => undefined
+  let ended: TestResult | undefined
+  const over = begin((chunk) => {
+    waiting.push(chunk)
+    wake()
+  }).then((result) => {
+    ended = result
+    wake()
+  })
+  over.catch(() => undefined)
+  while (!ended || waiting.length > 0) {
+    const chunk = waiting.shift()
+    if (chunk) yield chunk
+    else if (!ended) await Promise.race([new Promise<void>((resolve) => (wake = resolve)), over])
+  }
+  if (ended.error) throw new TestJobError(ended.error, ended)
+  return ended
+}
+
+function parsed(payload: Uint8Array | undefined): unknown {
+  return JSON.parse(Buffer.from(payload ?? []).toString('utf8') || 'null')
+}

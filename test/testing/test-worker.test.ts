@@ -1,0 +1,152 @@
+import { existsSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { setTimeout as pause } from 'node:timers/promises'
+import { describe, expect, it } from 'vitest'
+import { z } from 'zod'
+import { chunk, defineHandler, type JobContext } from '../../src/worker/define-handler.ts'
+import { createTestWorker, TestJobError } from '../../src/testing/test-worker.ts'
+
+describe('a test worker', () => {
+  it('runs a function and gives what a client would get', async () => {
+    const worker = createTestWorker((job: { input: { at: Date } }) => ({
+      at: new Date(0),
+      input: job.input,
+      gone: undefined,
+    }))
+    expect(await worker.run({ at: new Date(0) })).toEqual({
+      status: 'COMPLETED',
+      output: { at: '1970-01-01T00:00:00.000Z', input: { at: '1970-01-01T00:00:00.000Z' } },
+      chunks: [],
+      values: [],
+      progress: [],
+      logs: [],
+      refresh: false,
+    })
+  })
+
+  it('runs what defineHandler made: its setup once, its schema for every job', async () => {
+    let setups = 0
+    const worker = createTestWorker(
+      defineHandler({
+        input: z.object({ n: z.number() }),
+        setup: () => void (setups += 1),
+        handler: (job) => job.input.n * 2,
+      }),
+    )
+    expect((await worker.run({ n: 2 })).output).toBe(4)
+    expect((await worker.run({ n: 'two' })).error).toMatchObject({ code: 'INVALID_INPUT' })
+    expect(setups).toBe(1)
+  })
+
+  it('records progress, logs with secrets masked, metrics, and a wish for a fresh process', async () => {
+    const s3Config = {
+      accessId: 'id-id',
+      accessSecret: 'hush-hush',
+      bucketName: 'b',
+      endpointUrl: 'http://h',
+    }
+    const worker = createTestWorker(async function* (job, context: JobContext) {
+      context.progress({ percent: 50 })
+      context.log.warn({ config: job.s3Config }, `it is ${job.s3Config?.accessSecret}`)
+      yield chunk('a', { tokens: 1 })
+      yield 'b'
+      return { refresh_worker: true, done: true }
+    })
+    const result = await worker.run({}, { s3Config })
+    expect(result).toMatchObject({
+      output: { done: true },
+      progress: [{ percent: 50 }],
+      logs: [{ level: 'warn', message: 'it is [masked]' }],
+      chunks: [
+        { index: 1, output: 'a', metrics: { tokens: 1 } },
+        { index: 2, output: 'b', metrics: {} },
+      ],
+      refresh: true,
+    })
+    expect(JSON.stringify(result)).not.toContain('hush')
+  })
+
+  it('fails as a job does', async () => {
+    const thrown = createTestWorker(() => {
+      throw new RangeError('too far')
+    })
+    expect(await thrown.run({})).toMatchObject({
+      status: 'FAILED',
+      error: { type: 'RangeError', message: 'too far', code: 'HANDLER_ERROR' },
+    })
+    expect((await createTestWorker(() => ({ n: 1n })).run({})).error?.message).toContain(
+      'output.n is a BigInt',
+    )
+  })
+
+  it('streams chunks as they are made, and throws the error after them', async () => {
+    let isOver = false
+    const worker = createTestWorker(async function* () {
+      yield 'x'.repeat(1_500_000)
+      yield 'second'
+      await pause(20)
+      isOver = true
+      throw new Error('broke off')
+    })
+    const outputs: unknown[] = []
+    const read = async (): Promise<void> => {
+      for await (const { output } of worker.stream({})) {
+        if (output === 'second') expect(isOver).toBe(false)
+        outputs.push(output)
+      }
+    }
+    const error: unknown = await read().catch((cause: unknown) => cause)
+    expect(error).toBeInstanceOf(TestJobError)
+    expect(error).toMatchObject({ message: 'broke off', code: 'HANDLER_ERROR', result: { status: 'FAILED' } })
+    expect(outputs.slice(-2)).toEqual([
+      'second',
+      { error: expect.objectContaining({ message: 'broke off' }) },
+    ])
+    expect((error as TestJobError).result.values[0]).toHaveLength(1_500_000)
+  })
+
+  it('removes the scratch folder', async () => {
+    const dir: string[] = []
+    const worker = createTestWorker((_job, { scratchDir }) => void dir.push(scratchDir))
+    await worker.run({})
+    expect(existsSync(dir[0] ?? '')).toBe(false)
+  })
+})
+
+describe('a stop after some time', () => {
+  const waiting = createTestWorker(async (job: { input: { ms: number } }, { signal, log }) => {
+    const from = Date.now()
+    await readFile(new URL(import.meta.url))
+    await pause(job.input.ms, undefined, { signal }).catch(() => undefined)
+    log.info(`${signal.aborted ? signal.reason.message : 'in time'} after ${Date.now() - from} ms`)
+    return 'returned'
+  })
+
+  it.each([
+    ['cancelAfter', 'CANCELLED', 'cancelled'],
+    ['timeoutAfter', 'TIMED_OUT', 'timeout'],
+  ] as const)('%s: is seen by the handler at its time, and takes none', async (method, status, reason) => {
+    const from = performance.now()
+    const result = await waiting[method](3_600_000).run({ ms: 7_200_000 })
+    expect(performance.now() - from).toBeLessThan(5_000)
+    expect(result.status).toBe(status)
+    expect(result.output).toBeUndefined()
+    expect(result.logs[0]?.message).toMatch(new RegExp(`^${reason} after 36\\d{5} ms$`))
+  })
+
+  it('does not stop a job that ends before it, nor the next one', async () => {
+    expect(await waiting.cancelAfter(60_000).run({ ms: 30_000 })).toMatchObject({
+      status: 'COMPLETED',
+      output: 'returned',
+      logs: [{ message: expect.stringMatching(/^in time after 30\d{3} ms$/) }],
+    })
+    expect((await waiting.run({ ms: 1 })).status).toBe('COMPLETED')
+  })
+
+  it('gives back the clocks of the process', async () => {
+    await waiting.cancelAfter(1_000).run({ ms: 5_000 })
+    const from = performance.now()
+    await pause(30)
+    expect(performance.now() - from).toBeGreaterThanOrEqual(25)
+  })
+})
