@@ -17,18 +17,20 @@ export async function onFakeTime<T>(
   // Files that imported the functions by name see the fake ones only so.
   syncBuiltinESMExports()
   try {
-    let isOver = false
-    const result = work().finally(() => (isOver = true))
-    result.catch(() => undefined)
-    for (let passed = 0; ; passed += stepMs) {
+    const result = work()
+    const over = result.then(
+      () => true,
+      () => true,
+    )
+    const aTurn = (): Promise<boolean> =>
+      Promise.race([over, new Promise<boolean>((done) => turn(done, false))])
+    for (let passed = 0; !(await aTurn());) {
       // What is not a timer takes its real time meanwhile: nothing passes for a handler that reads a file.
-      do await new Promise((resolve) => turn(resolve))
-      while (!isOver && isBusy())
-      if (isOver) break
-      if (passed < at.ms && passed + stepMs >= at.ms) {
-        mock.timers.tick(at.ms - passed)
-        at.call()
-      } else mock.timers.tick(stepMs)
+      if (isBusy()) continue
+      const isAt = passed < at.ms && passed + stepMs >= at.ms
+      mock.timers.tick(isAt ? at.ms - passed : stepMs)
+      if (isAt) at.call()
+      passed += stepMs
     }
     return await result
   } finally {

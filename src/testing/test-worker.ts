@@ -1,5 +1,6 @@
 // longshore/testing: a handler in the test's own process, run as an executor would, with all that it says recorded.
 
+import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { joinChunks, type Part } from '../job/chunk.ts'
@@ -49,15 +50,15 @@ export interface TestJob {
   executionTimeout?: number
 }
 
-export interface TestWorker<Input = unknown> {
+export interface TestWorker {
   /** Runs one job to its end. Never rejects: a handler that throws is a result with status FAILED. */
-  run(input: Input, job?: TestJob): Promise<TestResult>
+  run(input: unknown, job?: TestJob): Promise<TestResult>
   /** The same, chunk by chunk as they are made; throws the job's error when it fails. */
-  stream(input: Input, job?: TestJob): AsyncGenerator<TestChunk, TestResult>
+  stream(input: unknown, job?: TestJob): AsyncGenerator<TestChunk, TestResult>
   /** The next run is cancelled when so many ms have passed for it. Its timers run ahead, so nobody waits for them. */
-  cancelAfter(ms: number): TestWorker<Input>
+  cancelAfter(ms: number): TestWorker
   /** The same with its executionTimeout. */
-  timeoutAfter(ms: number): TestWorker<Input>
+  timeoutAfter(ms: number): TestWorker
 }
 
 /** A job that failed, as `stream` throws it; `code` as in the record. */
@@ -76,14 +77,14 @@ export class TestJobError extends Error {
 let runs = 0
 
 /** A worker for one handler, a function or what `defineHandler` made. Its `setup` runs once, before the first job. */
-export function createTestWorker<Input = unknown>(
-  handler: HandlerFunction<Input> | HandlerDefinition,
-): TestWorker<Input> {
-  const definition = typeof handler === 'function' ? { handler: handler as HandlerFunction } : handler
+export function createTestWorker<Schema extends StandardSchemaV1, Input>(
+  handler: HandlerFunction<Input> | HandlerDefinition<Schema>,
+): TestWorker {
+  const definition = (typeof handler === 'function' ? { handler } : handler) as HandlerDefinition
   let ready: Promise<void> | undefined
   let stop: Stop | undefined
   const begin = async (
-    input: Input,
+    input: unknown,
     job: TestJob,
     onChunk?: (chunk: TestChunk) => void,
   ): Promise<TestResult> => {
@@ -95,11 +96,11 @@ export function createTestWorker<Input = unknown>(
     if (!stopping) return execute()
     return onFakeTime(execute, { ms: stopping.ms, call: () => run.abort(stopping.reason) })
   }
-  const stopAfter = (ms: number, reason: AbortReason): TestWorker<Input> => {
+  const stopAfter = (ms: number, reason: AbortReason): TestWorker => {
     stop = { ms, reason }
     return worker
   }
-  const worker: TestWorker<Input> = {
+  const worker: TestWorker = {
     run: (input, job = {}) => begin(input, job),
     stream: (input, job = {}) => streamed((onChunk) => begin(input, job, onChunk)),
     cancelAfter: (ms) => stopAfter(ms, 'cancelled'),
@@ -212,24 +213,14 @@ class TestRun {
 async function* streamed(
   begin: (onChunk: (chunk: TestChunk) => void) => Promise<TestResult>,
 ): AsyncGenerator<TestChunk, TestResult> {
-  const waiting: TestChunk[] = []
-  let wake = (): void => undefined
-  let ended: TestResult | undefined
-  const over = begin((chunk) => {
-    waiting.push(chunk)
-    wake()
-  }).then((result) => {
-    ended = result
-    wake()
-  })
+  const chunks = new TransformStream<TestChunk, TestChunk>(undefined, undefined, { highWaterMark: Infinity })
+  const writer = chunks.writable.getWriter()
+  const over = begin((chunk) => void writer.write(chunk)).finally(() => writer.close())
   over.catch(() => undefined)
-  while (!ended || waiting.length > 0) {
-    const chunk = waiting.shift()
-    if (chunk) yield chunk
-    else if (!ended) await Promise.race([new Promise<void>((resolve) => (wake = resolve)), over])
-  }
-  if (ended.error) throw new TestJobError(ended.error, ended)
-  return ended
+  yield* chunks.readable
+  const result = await over
+  if (result.error) throw new TestJobError(result.error, result)
+  return result
 }
 
 function parsed(payload: Uint8Array | undefined): unknown {
