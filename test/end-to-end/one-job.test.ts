@@ -3,6 +3,7 @@ import { Agent, get } from 'node:http'
 import { connect } from 'node:net'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { Client } from '../../src/client/client.ts'
+import { isRunning } from '../support/children.ts'
 import { fixture, KEY, longshore, serve, startWorker, temporaryDir } from '../support/processes.ts'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -318,6 +319,22 @@ describe('the worker', () => {
       .toBe('COMPLETED')
     expect((await client.status(id)).attempt).toBe(1)
     worker.child.stderr?.resume()
+  })
+
+  it('killed in the middle of a busy loop leaves no process, and its job runs elsewhere within two heartbeats', async () => {
+    const { endpointUrl, client } = await serve()
+    const first = await startWorker(endpointUrl, fixture('busy-loop.ts'))
+    const { id } = await client.run({ input: { block: true } })
+    const pid = Number(await first.says(/pid (\d+)/))
+    await expect.poll(async () => (await client.status(id)).executionTime).toBeGreaterThan(0)
+    await first.kill('SIGKILL')
+    const from = performance.now()
+    const second = await startWorker(endpointUrl, fixture('busy-loop.ts'))
+    await expect.poll(() => isRunning(pid)).toBe(false)
+    await second.says(/(pid \d+)/)
+    expect(performance.now() - from).toBeLessThan(11_500)
+    expect(await client.status(id)).toMatchObject({ status: 'IN_PROGRESS', attempt: 2, reason: undefined })
+    await client.cancel(id)
   })
 
   it('leaves within its drain time and a second, whatever its handler does', async () => {
