@@ -5,13 +5,14 @@ import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Timer } from '../lib/clock.ts'
-import type { Policy, S3Config, TraceContext } from '../job/job.ts'
 import type { AbortReason } from './define-handler.ts'
 import type { WorkerEvents } from './events.ts'
-import type { Death, ProcessMessage } from './handler-process.ts'
+import type { ProcessMessage } from './handler-process.ts'
 import type { FromChild, HandlerFacts, RunMessage, Stall } from './messages.ts'
-import { describeDeath, judgeAborted, type Outcome } from './outcome.ts'
+import { describeDeath, type Death } from './death.ts'
+import { judgeAborted, type Outcome } from './outcome.ts'
 import type { OutputLine } from './output-lines.ts'
+import type { Assignment, Run, RunListener } from './run.ts'
 import { Supervisor, type Seat, type SupervisorOptions } from './supervisor.ts'
 
 /** What a command line sets. */
@@ -21,37 +22,6 @@ export interface ExecutorOptions extends Omit<SupervisorOptions, 'listener'> {
   events: WorkerEvents
   /** Between the abort of a job's signal and the end of its process, ms. */
   killGraceMs: number
-}
-
-export interface Assignment {
-  id: string
-  attempt: number
-  policy: Policy
-  s3Config?: S3Config
-  trace?: TraceContext
-  /** JSON text. */
-  input: Uint8Array
-  /** ms; without it the job may run as long as it likes. */
-  executionTimeoutMs?: number
-  /** It may have been what ended its process before: no other job shares its process this time. */
-  isAlone?: boolean
-}
-
-export type RunChunk = Omit<Extract<FromChild, { type: 'chunk' }>, 'type' | 'run'> & { output: Uint8Array }
-
-export interface RunListener {
-  /** The handler is called now: there was a process for it. */
-  onStart(): void
-  /** The chunk counts as unsent until `stored` is called with its bytes. */
-  onChunk(chunk: RunChunk): void
-  onProgress(progress: Uint8Array): void
-}
-
-export interface Run {
-  readonly outcome: Promise<Outcome>
-  /** Aborts the handler's signal, then ends its process after the grace. The first reason counts. */
-  abort(reason: AbortReason): void
-  stored(bytes: number): void
 }
 
 interface ActiveRun {

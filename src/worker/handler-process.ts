@@ -8,6 +8,7 @@ import { pause, type Clock } from '../lib/clock.ts'
 import { encodeFrame, FrameDecoder } from '../lib/frames.ts'
 import { limits } from '../job/limits.ts'
 import type { JobError } from '../job/job.ts'
+import type { Death, LastLine } from './death.ts'
 import { oomKills } from './memory-limit.ts'
 import { fromChildSchema, type FromChild, type HandlerFacts, type Stall, type ToChild } from './messages.ts'
 import { readLines, type OutputLine } from './output-lines.ts'
@@ -36,26 +37,6 @@ export interface HandlerProcessOptions {
   setupTimeoutMs: number
   /** Whether ends of jobs come with the memory that the process has then. */
   reportsMemory: boolean
-}
-
-/** How the process ended. */
-export interface Death {
-  exitCode: number | null
-  signal: NodeJS.Signals | null
-  /** Whether it was ended on purpose, for the sake of one of its jobs. */
-  wasKilled: boolean
-  /** The kernel ended it because the container's memory was used up. */
-  isOverMemory: boolean
-  /** What it sent that could not be read, when that is why it was ended. */
-  garbled?: string
-  /** The accident that it spoke of before. */
-  accident?: JobError
-  lastLines: LastLine[]
-}
-
-export interface LastLine extends OutputLine {
-  /** Monotonic ms. */
-  at: number
 }
 
 export class UnreadyError extends Error {

@@ -2,7 +2,8 @@
 
 import { joinChunks, pieceWeight, type Part } from '../job/chunk.ts'
 import { policySchema, type S3Config } from '../job/job.ts'
-import type { Executor, RunChunk } from './executor.ts'
+import type { Executor } from './executor.ts'
+import type { RunChunk } from './run.ts'
 import type { Outcome } from './outcome.ts'
 
 export interface LocalJob {

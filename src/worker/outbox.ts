@@ -3,7 +3,7 @@
 import type { Ack, ChunkReport, Ended, ExchangeRequest, LeaseRef } from '../protocol/exchange.ts'
 import { EXCHANGE_TARGET_BYTES, EXCHANGE_TARGET_HEAD_BYTES } from '../protocol/exchange.ts'
 import { pieceWeight } from '../job/chunk.ts'
-import type { RunChunk } from './executor.ts'
+import type { RunChunk } from './run.ts'
 
 export interface OutboxEntry {
   readonly ref: LeaseRef

@@ -3,7 +3,8 @@
 import { backoffMs } from '../lib/backoff.ts'
 import { pause, type Clock } from '../lib/clock.ts'
 import type { WorkerEvents } from './events.ts'
-import { HandlerProcess, UnreadyError, type Death, type ProcessMessage } from './handler-process.ts'
+import type { Death } from './death.ts'
+import { HandlerProcess, UnreadyError, type ProcessMessage } from './handler-process.ts'
 import type { HandlerFacts, Stall } from './messages.ts'
 import type { OutputLine } from './output-lines.ts'
 

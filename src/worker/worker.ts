@@ -7,7 +7,8 @@ import type { Ended, LeaseHead, LeaseRef, StopReason } from '../protocol/exchang
 import { LeaseAhead } from './lease-ahead.ts'
 import type { WorkerEvents } from './events.ts'
 import { ExchangeLoop } from './exchange-loop.ts'
-import type { Assignment, Executor, Run } from './executor.ts'
+import type { Executor } from './executor.ts'
+import type { Assignment, Run } from './run.ts'
 import type { Outcome } from './outcome.ts'
 import { Outbox, type OutboxEntry } from './outbox.ts'
 

@@ -5,13 +5,8 @@ import { joinChunks, type Part } from '../../src/job/chunk.ts'
 import { policySchema } from '../../src/job/job.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 import { createWorkerEvents, type WorkerEventMap } from '../../src/worker/events.ts'
-import {
-  Executor,
-  type Assignment,
-  type ExecutorSettings,
-  type Run,
-  type RunChunk,
-} from '../../src/worker/executor.ts'
+import { Executor, type ExecutorSettings } from '../../src/worker/executor.ts'
+import type { Assignment, Run, RunChunk } from '../../src/worker/run.ts'
 import type { Outcome } from '../../src/worker/outcome.ts'
 import { childrenLeft, childrenSoFar } from './children.ts'
 import { Facts } from './facts.ts'
