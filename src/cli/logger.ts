@@ -30,7 +30,10 @@ export async function createLogger(name: string): Promise<Logger> {
   }
   if (!process.stderr.isTTY) return pino(options, patientDestination())
   const { default: pretty } = await import('pino-pretty')
-  return pino(options, pretty({ destination: 2, sync: true, ignore: 'pid,hostname,name' }))
+  return pino(
+    options,
+    pretty({ destination: patientDestination(), colorize: true, ignore: 'pid,hostname,name' }),
+  )
 }
 
 /** What a reader that has stalled may be behind, bytes; lines beyond it are dropped. */

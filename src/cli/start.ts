@@ -50,6 +50,7 @@ export async function start(handlerPath: string, flags: Record<string, string>):
     void executor.hopeless.then((cause) => leasing.fail(cause))
     const startMs = Math.round(clock.monotonic() - startedAt)
     events.emit('ready', { endpointUrl, workerId, concurrency, startMs })
+    if (executor.facts?.problem !== undefined) events.emit('resized', { problem: executor.facts.problem })
     leasing.start()
     const unfollow = executor.facts?.resizes
       ? followConcurrency({ executor, worker: leasing, events, clock })

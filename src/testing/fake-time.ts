@@ -6,11 +6,17 @@ import { mock } from 'node:test'
 /** How many steps a stretch of time is made of: timers within one step fire together. */
 const STEPS = 500
 
-/** Runs `work` while the timers of this process are fake; `at` calls back once so much of their time has passed. */
-export async function onFakeTime<T>(
-  work: () => Promise<T>,
+/** How long work may go on after it was called, as the worker's default grace has it. */
+const GRACE_MS = 5_000
+
+/**
+ * Runs `work` while the timers of this process are fake; `at` calls back once so much of their time has passed. Resolves
+ * once the work is over, or has gone on for a grace after the call as if nothing had been.
+ */
+export async function onFakeTime(
+  work: () => Promise<void>,
   at: { ms: number; call: () => void },
-): Promise<T> {
+): Promise<void> {
   const stepMs = Math.max(1, Math.ceil(at.ms / STEPS))
   const turn = setImmediate
   mock.timers.enable({ apis: ['setTimeout', 'setInterval', 'Date'], now: Date.now() })
@@ -24,7 +30,7 @@ export async function onFakeTime<T>(
     )
     const aTurn = (): Promise<boolean> =>
       Promise.race([over, new Promise<boolean>((done) => turn(done, false))])
-    for (let passed = 0; !(await aTurn());) {
+    for (let passed = 0; passed < at.ms + GRACE_MS && !(await aTurn());) {
       // What is not a timer takes its real time meanwhile: nothing passes for a handler that reads a file.
       if (isBusy()) continue
       const isAt = passed < at.ms && passed + stepMs >= at.ms
@@ -32,7 +38,6 @@ export async function onFakeTime<T>(
       if (isAt) at.call()
       passed += stepMs
     }
-    return await result
   } finally {
     mock.timers.reset()
     syncBuiltinESMExports()
@@ -41,5 +46,5 @@ export async function onFakeTime<T>(
 
 /** Whether this process waits for the system to do something that it was asked for. */
 function isBusy(): boolean {
-  return process.getActiveResourcesInfo().some((name) => /Req|Connect|Write|Zlib|Job$/.test(name))
+  return process.getActiveResourcesInfo().some((name) => /Req|Connect|Write|Zlib|ProcessWrap|Job$/.test(name))
 }

@@ -3,12 +3,13 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { joinChunks, type Part } from '../job/chunk.ts'
+import { joinChunks, pieceWeight, type Part } from '../job/chunk.ts'
 import { policySchema, type JobError, type S3Config, type TraceContext } from '../job/job.ts'
 import { ChildRun } from '../worker/child-run.ts'
 import type { AbortReason, HandlerDefinition, HandlerFunction } from '../worker/define-handler.ts'
 import { Masker } from '../worker/mask.ts'
 import type { FromChild } from '../worker/messages.ts'
+import { removeFolder } from '../worker/scratch.ts'
 import { onFakeTime } from './fake-time.ts'
 
 /** One chunk as readers of the stream see it. */
@@ -51,7 +52,7 @@ export interface TestJob {
 }
 
 export interface TestWorker {
-  /** Runs one job to its end. Never rejects: a handler that throws is a result with status FAILED. */
+  /** Runs one job to its end. A handler that throws is a result with status FAILED; a `setup` that throws rejects. */
   run(input: unknown, job?: TestJob): Promise<TestResult>
   /** The same, chunk by chunk as they are made; throws the job's error when it fails. */
   stream(input: unknown, job?: TestJob): AsyncGenerator<TestChunk, TestResult>
@@ -92,9 +93,10 @@ export function createTestWorker<Schema extends StandardSchemaV1, Input>(
     stop = undefined
     await (ready ??= Promise.resolve(definition.setup?.()))
     const run = new TestRun(definition, job, onChunk)
-    const execute = (): Promise<TestResult> => run.execute(input, stopping?.reason)
-    if (!stopping) return execute()
-    return onFakeTime(execute, { ms: stopping.ms, call: () => run.abort(stopping.reason) })
+    const execute = (): Promise<void> => run.execute(input)
+    if (stopping) await onFakeTime(execute, { ms: stopping.ms, call: () => run.abort(stopping.reason) })
+    else await execute()
+    return run.result
   }
   const stopAfter = (ms: number, reason: AbortReason): TestWorker => {
     stop = { ms, reason }
@@ -125,6 +127,7 @@ class TestRun {
     logs: [],
     refresh: false,
   }
+  readonly #scratchDir: string
   #reason: AbortReason | undefined
 
   constructor(definition: HandlerDefinition, job: TestJob, onChunk?: (chunk: TestChunk) => void) {
@@ -133,13 +136,14 @@ class TestRun {
     const { id = `test-${runs}`, attempt = 1, s3Config, trace, executionTimeout } = job
     const masker = new Masker()
     masker.learn(s3Config)
+    this.#scratchDir = join(tmpdir(), `longshore-test-${process.pid}-${runs}`)
     const message = {
       type: 'run' as const,
       run: runs,
       id,
       attempt,
-      policy: policySchema.parse({ executionTimeout }),
-      scratchDir: join(tmpdir(), `longshore-test-${process.pid}-${runs}`),
+      policy: { ...policySchema.parse({}), ...(executionTimeout !== undefined && { executionTimeout }) },
+      scratchDir: this.#scratchDir,
       ...(s3Config && { s3Config }),
       ...(trace && { trace }),
     }
@@ -151,20 +155,22 @@ class TestRun {
     })
   }
 
-  async execute(input: unknown, expected: AbortReason | undefined): Promise<TestResult> {
-    await this.#child.execute(Buffer.from(JSON.stringify(input)))
+  async execute(input: unknown): Promise<void> {
+    await this.#child.execute(Buffer.from(JSON.stringify(input) ?? '{}'))
+    await removeFolder(this.#scratchDir)
+  }
+
+  /** As in the worker: what aborted a job decides, whatever its handler still did. */
+  get result(): TestResult {
     const result = this.#result
     result.values = joinChunks(result.chunks)
-    // As in the worker: what aborted a job decides, whatever its handler still did.
-    if (this.#reason !== undefined && this.#reason === expected) {
-      delete result.output
-      delete result.error
-      result.status = this.#reason === 'timeout' ? 'TIMED_OUT' : 'CANCELLED'
-      if (this.#reason === 'timeout') {
-        const message =
-          'The handler ran longer than its executionTimeout; its signal was aborted, and it ended in time.'
-        result.error = { type: 'TimeoutError', message, code: 'TIMED_OUT' }
-      }
+    if (this.#reason === undefined) return result
+    delete result.output
+    delete result.error
+    result.status = this.#reason === 'timeout' ? 'TIMED_OUT' : 'CANCELLED'
+    if (this.#reason === 'timeout') {
+      const message = 'The handler ran longer than its executionTimeout; its signal was aborted.'
+      result.error = { type: 'TimeoutError', message, code: 'TIMED_OUT' }
     }
     return result
   }
@@ -205,7 +211,7 @@ class TestRun {
       ...(part && { part: { as: part.as, first: index - part.back, last: part.last } }),
     }
     chunks.push(chunk)
-    this.#child.stored(payload.byteLength + Buffer.byteLength(metrics ?? ''))
+    this.#child.stored(pieceWeight(payload, metrics))
     this.#onChunk?.(chunk)
   }
 }

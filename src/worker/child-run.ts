@@ -1,7 +1,6 @@
 // One job in the handler's process: call the handler, stream what it yields, serialise what it returns.
 
 import { mkdirSync } from 'node:fs'
-import { rm } from 'node:fs/promises'
 import { pieceWeight, splitBytes, splitJson, type Piece } from '../job/chunk.ts'
 import { limits } from '../job/limits.ts'
 import type { JobError } from '../job/job.ts'
@@ -24,6 +23,19 @@ export interface ChildOptions {
 }
 
 type RunMessage = Extract<ToChild, { type: 'run' }>
+
+/** All values of a generator, as the JSON that they were streamed as. */
+class Aggregate {
+  readonly #values: readonly string[]
+
+  constructor(values: readonly string[]) {
+    this.#values = values
+  }
+
+  toBytes(): Buffer {
+    return Buffer.from(`[${this.#values.join(',')}]`)
+  }
+}
 
 const TURN_MS = 10
 
@@ -70,23 +82,26 @@ export class ChildRun {
     } catch (thrown) {
       const error = maskedError(describeThrown(thrown), this.#mask)
       // Whoever reads the stream learns of it there; the record says so too.
-      if (this.#isStreaming && !this.#abort.signal.aborted) this.#sendError(error)
+      if (this.#isStreaming && !this.#abort.signal.aborted) await this.#sendError(error)
       this.#send({ type: 'failed', ...this.#ended(), error })
     }
-    if (this.#hasScratch) await rm(this.#message.scratchDir, { recursive: true, force: true })
   }
 
-  #ended(): { run: number; executionMs: number; refresh?: boolean; rssBytes?: number } {
+  #ended(): Pick<
+    Extract<FromChild, { type: 'completed' }>,
+    'run' | 'executionMs' | 'refresh' | 'rssBytes' | 'scratch'
+  > {
     return {
       run: this.#message.run,
       executionMs: this.#executionMs,
       ...(this.#wantsRefresh && { refresh: true }),
+      ...(this.#hasScratch && { scratch: true }),
       ...(this.#reportsMemory && { rssBytes: process.memoryUsage.rss() }),
     }
   }
 
-  #sendError({ type, message, code }: JobError): void {
-    this.#sendChunk({ error: { type, message, code } }, undefined, 0)
+  async #sendError({ type, message, code }: JobError): Promise<void> {
+    await this.#sendChunk({ error: { type, message, code } }, undefined, 0)
   }
 
   get #executionMs(): number {
@@ -104,7 +119,7 @@ export class ChildRun {
         'The output is bytes. Yield them to stream them, or upload them and return the URL.',
       )
     }
-    const bytes = Buffer.from(toJson(output, 'output'))
+    const bytes = output instanceof Aggregate ? output.toBytes() : Buffer.from(toJson(output, 'output'))
     if (bytes.byteLength > limits.outputBytes) {
       throw new RunFailure(
         'OUTPUT_TOO_LARGE',
@@ -133,17 +148,22 @@ export class ChildRun {
 
   /** Streams every value; what it gives is the output: all values, or what the generator returns. */
   async #drain(generator: Generator | AsyncGenerator, aggregate: boolean): Promise<unknown> {
-    const values: unknown[] = []
+    const values: string[] = []
     let turnedAt = performance.now()
     this.#isStreaming = true
     for (let at = 1; ; at += 1) {
       const { done, value } = await generator.next()
-      if (done) return aggregate ? values : value
+      if (done) return aggregate ? new Aggregate(values) : value
       const { output: given, metrics } = isYieldedChunk(value) ? value : { output: value, metrics: undefined }
       const output = this.#withoutRefresh(given)
-      // What is streamed as null is null in the aggregate too.
-      if (aggregate) values.push(output === undefined ? null : output)
-      this.#sendChunk(output, metrics, at)
+      if (aggregate && output instanceof Uint8Array) {
+        throw new NotJsonError(
+          `Chunk ${at} is bytes, which an aggregate cannot hold. Leave aggregateStream out.`,
+        )
+      }
+      const text = await this.#sendChunk(output, metrics, at)
+      // As it was when it was yielded: an author may go on with the same object.
+      if (aggregate && text !== undefined) values.push(text)
       // A generator may compute for long between two values: what it gave must not wait for that,
       this.#flush()
       // and one that never waits for anything must still hear of an abort.
@@ -159,7 +179,12 @@ export class ChildRun {
     }
   }
 
-  #sendChunk(output: unknown, metrics: Record<string, unknown> | undefined, at: number): void {
+  /** Gives the value's JSON; bytes have none. */
+  async #sendChunk(
+    output: unknown,
+    metrics: Record<string, unknown> | undefined,
+    at: number,
+  ): Promise<string | undefined> {
     const metricsText = metrics && Object.keys(metrics).length > 0 ? toJson(metrics, 'metrics') : undefined
     const metricsBytes = Buffer.byteLength(metricsText ?? '')
     if (metricsBytes > limits.metricsBytes) {
@@ -167,11 +192,12 @@ export class ChildRun {
         `The metrics of chunk ${at} are ${metricsBytes} bytes of JSON, more than ${limits.metricsBytes}. Put them into the output.`,
       )
     }
+    const text = output instanceof Uint8Array ? undefined : toJson(output, `chunk ${at}`)
     const pieces: Piece[] =
-      output instanceof Uint8Array
-        ? splitBytes(output, metricsBytes)
-        : splitJson(toJson(output, `chunk ${at}`), metricsBytes)
+      output instanceof Uint8Array ? splitBytes(output, metricsBytes) : splitJson(text ?? '', metricsBytes)
     for (const [index, piece] of pieces.entries()) {
+      if (this.#unsent > limits.unsentChunkBytes) await this.#untilStored()
+      if (this.#abort.signal.aborted) break
       const payload = Buffer.from(piece.output)
       this.#unsent += pieceWeight(payload, index === 0 ? metricsText : undefined)
       this.#send(
@@ -184,11 +210,13 @@ export class ChildRun {
         payload,
       )
     }
+    return text
   }
 
   /** Takes note of `refresh_worker: true`, which is a word to the worker and no output. */
   #withoutRefresh(value: unknown): unknown {
-    if (typeof value !== 'object' || value === null || !('refresh_worker' in value)) return value
+    if (typeof value !== 'object' || value === null || value instanceof Aggregate) return value
+    if (!('refresh_worker' in value)) return value
     const { refresh_worker: wish, ...output } = value
     this.#wantsRefresh ||= Boolean(wish)
     return output

@@ -19,6 +19,8 @@ import { findTracing, type WithinTrace } from './tracing.ts'
 
 /** The socket to the supervisor, inherited at this descriptor. */
 const SOCKET_FD = 3
+/** Longer than the turn of a busy loop, so that what is sent in one turn leaves in one write. */
+const FLUSH_MS = 100
 const LIMITS = { headBytes: 1_048_576, payloadBytes: 64_000_000 }
 
 const socket = new Socket({ fd: SOCKET_FD })
@@ -31,17 +33,21 @@ let definition: HandlerDefinition | undefined
 let withinTrace: WithinTrace = (_trace, call) => call()
 let reportsMemory = false
 let outgoing: Uint8Array[] = []
+let flushedAt = 0
 
 /** Frames of one turn leave in one write: that is most of the cost of a small job. */
 function send(head: FromChild, payload?: Uint8Array): void {
   if (outgoing.length === 0) queueMicrotask(() => setImmediate(flush))
   outgoing.push(...encodeFrame(head, payload))
+  // A handler that computes without a pause has its progress and its log seen all the same.
+  if (performance.now() - flushedAt > FLUSH_MS) flush()
 }
 
 function flush(): void {
   if (outgoing.length === 0) return
   const frames = outgoing
   outgoing = []
+  flushedAt = performance.now()
   socket.write(frames.length === 1 && frames[0] ? frames[0] : Buffer.concat(frames))
 }
 
@@ -114,7 +120,9 @@ async function prepare(path: string): Promise<HandlerDefinition> {
 
 function factsOf({ refresh = false, concurrency }: HandlerDefinition): HandlerFacts {
   const facts = { refresh, resizes: typeof concurrency === 'function' }
-  return typeof concurrency === 'number' ? { ...facts, concurrency } : facts
+  if (concurrency === undefined || facts.resizes) return facts
+  const problem = problemOf('concurrency', concurrency)
+  return problem === undefined ? { ...facts, concurrency: Number(concurrency) } : { ...facts, problem }
 }
 
 function begin(message: Extract<ToChild, { type: 'run' }>, input: Uint8Array): void {
@@ -127,16 +135,20 @@ function begin(message: Extract<ToChild, { type: 'run' }>, input: Uint8Array): v
   })
 }
 
+function problemOf(name: string, wanted: unknown): string | undefined {
+  const isFit = Number.isInteger(wanted) && Number(wanted) >= 1 && Number(wanted) <= limits.concurrency
+  if (isFit) return undefined
+  const got = typeof wanted === 'number' ? String(wanted) : describeThrown(wanted).message
+  return `${name} of the handler must be a whole number from 1 to ${limits.concurrency}, got ${got}.`
+}
+
 async function resize(now: number): Promise<void> {
   const ask = definition?.concurrency
   if (typeof ask !== 'function') return
   try {
     const wanted = await ask(now)
-    if (Number.isInteger(wanted) && wanted >= 1 && wanted <= limits.concurrency) {
-      return send({ type: 'resized', concurrency: wanted })
-    }
-    const problem = `concurrency(${now}) of the handler must give a whole number from 1 to ${limits.concurrency}, got ${describeThrown(wanted).message}.`
-    send({ type: 'resized', problem })
+    const problem = problemOf(`concurrency(${now})`, wanted)
+    send(problem === undefined ? { type: 'resized', concurrency: wanted } : { type: 'resized', problem })
   } catch (cause) {
     send({
       type: 'resized',
@@ -191,7 +203,6 @@ function installDeathReports(): void {
   const die = (thrown: unknown): void => {
     const error = maskedError({ ...describeThrown(thrown), code: 'UNCAUGHT' }, masker.mask)
     send(dying(current.getStore(), error))
-    process.stderr.write(`${error.stack ?? error.message}\n`)
     flush()
     socket.end(() => process.exit(1))
   }

@@ -24,19 +24,35 @@ export interface LastLine extends OutputLine {
   at: number
 }
 
+/** A run, as far as the lines that it printed are concerned. */
+export interface Printer {
+  readonly number: number
+  readonly startedAt: number
+}
+
 /** Why a process ended by itself, as the error of the job that ran there. */
-export function describeDeath(
-  death: Death,
-  { run, startedAt }: { run: number; startedAt: number },
-): JobError {
-  if (death.accident) return death.accident
-  // What other jobs printed is nobody else's business.
-  const own = death.lastLines.filter(
-    (line) => line.run === run || (line.run === undefined && line.at >= startedAt),
-  )
-  const said = own.slice(-5).map(({ line }) => line)
-  const message = `The handler's process ${howEnded(death)} while the job ran.${said.length > 0 ? ` Its last lines: ${said.join(' | ')}` : ''}`
-  return { type: 'ProcessError', message, code: codeOf(death) }
+export function describeDeath(death: Death, printer: Printer): JobError {
+  const { accident, lastLines } = death
+  if (accident) return withLastLines(accident, lastLines, printer)
+  const message = `The handler's process ${howEnded(death)} while the job ran.`
+  const error = { type: 'ProcessError', message, code: codeOf(death, ownLines(lastLines, printer)) }
+  return withLastLines(error, lastLines, printer)
+}
+
+/** The same with what the run printed last. */
+export function withLastLines(error: JobError, lines: readonly LastLine[], printer: Printer): JobError {
+  const said = ownLines(lines, printer)
+    .slice(-SHOWN_LINES)
+    .map(({ line }) => line)
+  if (said.length === 0) return error
+  return { ...error, message: `${error.message} Its last lines: ${said.join(' | ')}` }
+}
+
+const SHOWN_LINES = 5
+
+/** What other jobs printed is nobody else's business. */
+function ownLines(lines: readonly LastLine[], { number, startedAt }: Printer): LastLine[] {
+  return lines.filter((line) => line.run === number || (line.run === undefined && line.at >= startedAt))
 }
 
 function howEnded({ exitCode, signal, garbled, isOverMemory }: Death): string {
@@ -45,8 +61,9 @@ function howEnded({ exitCode, signal, garbled, isOverMemory }: Death): string {
   return signal ? `was ended by ${signal}` : `exited with code ${exitCode}`
 }
 
-function codeOf({ signal, lastLines, isOverMemory }: Death): JobFailureCode {
-  const isHeapFull = lastLines.some(({ line }) => line.includes('heap out of memory'))
+/** The engine's last words belong to no run: a handler that prints the same is not believed. */
+function codeOf({ signal, isOverMemory }: Death, own: readonly LastLine[]): JobFailureCode {
+  const isHeapFull = own.some(({ line, run }) => run === undefined && line.includes('heap out of memory'))
   if (isHeapFull || isOverMemory) return 'OUT_OF_MEMORY'
   return signal ? 'CRASHED' : 'EXITED'
 }

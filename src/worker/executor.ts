@@ -1,24 +1,26 @@
 // Takes one lease to one outcome: run it in a handler's process, watch its clock, say how it ended.
 
 import { randomBytes } from 'node:crypto'
-import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Timer } from '../lib/clock.ts'
+import { pause, type Timer } from '../lib/clock.ts'
 import type { AbortReason } from './define-handler.ts'
 import type { WorkerEvents } from './events.ts'
 import type { ProcessMessage } from './handler-process.ts'
 import type { FromChild, HandlerFacts, RunMessage, Stall } from './messages.ts'
-import { describeDeath, type Death } from './death.ts'
-import { judgeAborted, type Outcome } from './outcome.ts'
+import type { JobError } from '../job/job.ts'
+import { withLastLines, type Death } from './death.ts'
+import { Masker } from './mask.ts'
+import { judgeAborted, judgeDeath, type Outcome } from './outcome.ts'
 import type { OutputLine } from './output-lines.ts'
 import type { Assignment, Run, RunListener } from './run.ts'
-import { Supervisor, type Seat, type SupervisorOptions } from './supervisor.ts'
+import { removeFolder } from './scratch.ts'
+import { Supervisor, type AfterRun, type Seat, type SupervisorOptions } from './supervisor.ts'
 
 /** What a command line sets. */
 export type ExecutorSettings = Omit<ExecutorOptions, 'handlerPath' | 'env' | 'clock' | 'events' | 'output'>
 
-export interface ExecutorOptions extends Omit<SupervisorOptions, 'listener'> {
+export interface ExecutorOptions extends Omit<SupervisorOptions, 'listener' | 'mask'> {
   events: WorkerEvents
   /** Between the abort of a job's signal and the end of its process, ms. */
   killGraceMs: number
@@ -35,6 +37,7 @@ interface ActiveRun {
   reason?: AbortReason
   deadline?: Timer
   grace?: Timer
+  hasStreamed?: boolean
   /** That it blocks its process was told. */
   isStallTold?: boolean
 }
@@ -44,6 +47,10 @@ const LAST_WORDS_MS = 1_000
 /** A worker that leaves has a second in all. */
 const SHUTDOWN_GRACE_MS = 400
 const REMEMBERED_RUNS = 256
+/** What its processes printed last may still be on its way when they say that they die. */
+const LAST_LINES_MS = 15
+/** How long the last folders may take to be removed. */
+const TIDY_MS = 200
 
 export class Executor {
   readonly #options: ExecutorOptions
@@ -56,6 +63,8 @@ export class Executor {
   readonly #ended = new Map<number, string>()
   /** A container may come back with the same pid and the same disk. */
   readonly #scratchRoot = join(tmpdir(), `longshore-${process.pid}-${randomBytes(4).toString('hex')}`)
+  readonly #removals = new Set<Promise<void>>()
+  readonly #masker = new Masker()
   #runNumber = 0
   #isClosed = false
 
@@ -63,6 +72,7 @@ export class Executor {
     this.#options = options
     this.#supervisor = new Supervisor({
       ...options,
+      mask: this.#masker.mask,
       listener: {
         onReady: () => this.#place(),
         onMessage: (seat, message, payload) => this.#onMessage(seat, message, payload),
@@ -129,6 +139,7 @@ export class Executor {
     for (const run of this.#waiting.slice())
       this.#end(run, { kind: 'stopped', reason: 'shutdown', executionMs: 0 })
     await this.#supervisor.close()
+    await Promise.race([Promise.all(this.#removals), pause(this.#options.clock, TIDY_MS)])
   }
 
   /** Begins what waits, in order, wherever there is a process for it. */
@@ -170,6 +181,7 @@ export class Executor {
       executionTimeoutMs,
       isAlone = false,
     } = run.assignment
+    this.#masker.learn(s3Config)
     run.seat = seat
     run.startedAt = clock.monotonic()
     if (executionTimeoutMs !== undefined) {
@@ -209,6 +221,7 @@ export class Executor {
     switch (message.type) {
       case 'chunk': {
         const { type: _, run: __, ...chunk } = message
+        run.hasStreamed = true
         return run.listener.onChunk({ ...chunk, output: payload })
       }
       case 'progress':
@@ -241,8 +254,23 @@ export class Executor {
     if (number === undefined) return
     seat.culprit ??= number
     const run = this.#runs.get(number)
-    if (run?.seat === seat) this.#end(run, { kind: 'failed', error, executionMs: 0 })
+    if (run?.seat === seat) void this.#failByAccident(run, seat, error)
     else this.#options.events.emit('accident', { error, ids: this.#idsIn(seat) })
+  }
+
+  async #failByAccident(run: ActiveRun, seat: Seat, error: JobError): Promise<void> {
+    await Promise.race([seat.process.died, pause(this.#options.clock, LAST_LINES_MS)])
+    this.#fail(run, withLastLines(error, seat.process.lastLines, run))
+  }
+
+  /** Whoever reads the stream learns of the death there, as of an error that was thrown. */
+  #fail(run: ActiveRun, error: JobError): void {
+    if (!this.#runs.has(run.number)) return
+    const { type, message, code } = error
+    if (run.hasStreamed && run.reason === undefined) {
+      run.listener.onChunk({ output: Buffer.from(JSON.stringify({ error: { type, message, code } })) })
+    }
+    this.#end(run, { kind: 'failed', error, executionMs: 0 })
   }
 
   #onDeath(seat: Seat, death: Death): void {
@@ -262,8 +290,17 @@ export class Executor {
     // It could not tidy up after its jobs any more.
     const runs = new Set(lost.map(({ number }) => number))
     if (seat.culprit !== undefined) runs.add(seat.culprit)
-    for (const run of runs) void rm(this.#scratchDirOf(run), { recursive: true, force: true })
-    for (const run of lost) this.#end(run, outcomeOfDeath(run, seat, death, lost.length))
+    for (const run of runs) this.#tidy(run)
+    for (const run of lost) {
+      const isCulprit = seat.culprit === run.number
+      const outcome = judgeDeath(death, {
+        printer: run,
+        jobs: isCulprit ? 1 : lost.length,
+        isAnothers: seat.culprit !== undefined && !isCulprit,
+      })
+      if (outcome.kind === 'failed') this.#fail(run, outcome.error)
+      else this.#end(run, outcome)
+    }
   }
 
   #onLine(seat: Seat, stream: 'stdout' | 'stderr', { line, run: number }: OutputLine): void {
@@ -282,11 +319,7 @@ export class Executor {
   }
 
   /** What was aborted first decides, whatever the handler still said. */
-  #end(
-    run: ActiveRun,
-    outcome: Outcome,
-    after: { refresh?: boolean | undefined; rssBytes?: number | undefined } = {},
-  ): void {
+  #end(run: ActiveRun, outcome: Outcome, after: AfterRun = {}): void {
     if (!this.#runs.delete(run.number)) return
     this.#remember(run)
     if (!run.seat) this.#waiting = this.#waiting.filter((waiting) => waiting !== run)
@@ -300,9 +333,15 @@ export class Executor {
       reason === undefined ? outcome : judgeAborted(reason, outcome, { executionTimeoutMs, killGraceMs })
     // The child measures the handler alone; a limit was kept by the clock here.
     const executionMs = Math.round(judged.kind === 'timedOut' ? ranMs : outcome.executionMs || ranMs)
+    if (after.scratch) this.#tidy(run.number)
     if (seat) this.#supervisor.end(seat, run.number, after)
     run.settle({ ...judged, executionMs })
     this.#place()
+  }
+
+  #tidy(run: number): void {
+    const removal = removeFolder(this.#scratchDirOf(run)).finally(() => this.#removals.delete(removal))
+    this.#removals.add(removal)
   }
 
   #remember({ number, assignment }: ActiveRun): void {
@@ -318,13 +357,4 @@ export class Executor {
   #scratchDirOf(run: number): string {
     return `${this.#scratchRoot}-${run}`
   }
-}
-
-/** A death is charged to the job it can be traced to; jobs beside it go back. */
-function outcomeOfDeath(run: ActiveRun, seat: Seat, death: Death, jobs: number): Outcome {
-  // The culprit itself has ended by now, and so did a job whose end the process was killed for.
-  const isAnothers = seat.culprit !== undefined || (death.wasKilled && !death.accident)
-  if (isAnothers) return { kind: 'stopped', reason: 'shutdown', executionMs: 0 }
-  const error = describeDeath(death, { run: run.number, startedAt: run.startedAt })
-  return jobs === 1 ? { kind: 'failed', error, executionMs: 0 } : { kind: 'lost', error, executionMs: 0 }
 }

@@ -37,6 +37,8 @@ export interface HandlerProcessOptions {
   setupTimeoutMs: number
   /** Whether ends of jobs come with the memory that the process has then. */
   reportsMemory: boolean
+  /** Replaces secrets in what it prints, its own programs included. */
+  mask: (text: string) => string
 }
 
 export class UnreadyError extends Error {
@@ -108,6 +110,11 @@ export class HandlerProcess {
   /** Whether its runtime is loaded; a handler given to it is imported at once. */
   get isUp(): boolean {
     return this.#isUp
+  }
+
+  /** What was printed last, by whichever run. */
+  get lastLines(): readonly LastLine[] {
+    return this.#lastLines
   }
 
   get pid(): number | undefined {
@@ -281,7 +288,8 @@ export class HandlerProcess {
   #readOutput(name: 'stdout' | 'stderr'): void {
     const stream: Readable | null = this.#child[name]
     if (!stream) return
-    readLines(stream, (line) => {
+    readLines(stream, (raw) => {
+      const line = { ...raw, line: this.#options.mask(raw.line) }
       this.#lastLines.push({
         ...line,
         line: line.line.slice(0, MAX_LAST_LINE_CHARS),

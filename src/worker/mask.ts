@@ -13,8 +13,11 @@ export class Masker {
   learn(s3Config: S3Config | undefined): void {
     for (const secret of [s3Config?.accessSecret, s3Config?.accessId]) {
       if (secret === undefined || secret.length < SHORTEST) continue
-      this.#secrets.delete(secret)
-      this.#secrets.add(secret)
+      // Within JSON some characters are escaped.
+      for (const form of [secret, JSON.stringify(secret).slice(1, -1)]) {
+        this.#secrets.delete(form)
+        this.#secrets.add(form)
+      }
     }
     for (const oldest of this.#secrets) {
       if (this.#secrets.size <= REMEMBERED) break

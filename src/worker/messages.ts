@@ -31,6 +31,8 @@ const ended = {
   executionMs: z.number().min(0),
   /** The handler wants the next job to begin in a fresh process. */
   refresh: z.boolean().optional(),
+  /** Whether it made its scratch folder, which is to be removed. */
+  scratch: z.boolean().optional(),
   /** Resident memory of the process after the job, bytes. */
   rssBytes: z.number().min(0).optional(),
 }
@@ -39,6 +41,8 @@ const ended = {
 const factsSchema = z.object({
   refresh: z.boolean(),
   concurrency: z.int().min(1).max(limits.concurrency).optional(),
+  /** What is wrong with it, when it was refused. */
+  problem: z.string().optional(),
   /** Whether the definition has a function for its concurrency. */
   resizes: z.boolean(),
 })

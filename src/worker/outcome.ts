@@ -1,6 +1,7 @@
 // How a run ended, and whose doing it was.
 
 import type { JobError } from '../job/job.ts'
+import { describeDeath, type Death, type Printer } from './death.ts'
 import type { AbortReason } from './define-handler.ts'
 
 export type Outcome = { executionMs: number } & (
@@ -26,4 +27,17 @@ export function judgeAborted(
       : 'and it ended in time'
   const message = `The handler ran longer than ${limits.executionTimeoutMs} ms; its signal was aborted, ${how}.`
   return { kind: 'timedOut', error: { type: 'TimeoutError', message, code: 'TIMED_OUT' }, executionMs: 0 }
+}
+
+/** A death is charged to the job it can be traced to; jobs beside it go back. */
+export function judgeDeath(
+  death: Death,
+  { printer, jobs, isAnothers }: { printer: Printer; jobs: number; isAnothers: boolean },
+): Outcome {
+  // The job whose end a process was killed for has ended by now.
+  if (isAnothers || (death.wasKilled && !death.accident)) {
+    return { kind: 'stopped', reason: 'shutdown', executionMs: 0 }
+  }
+  const error = describeDeath(death, printer)
+  return jobs === 1 ? { kind: 'failed', error, executionMs: 0 } : { kind: 'lost', error, executionMs: 0 }
 }

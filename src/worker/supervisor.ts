@@ -26,7 +26,18 @@ export interface SupervisorOptions {
   maxJobsPerExecutor?: number
   /** A process that has more resident memory after a job is replaced, MB. */
   maxMemoryMb?: number
+  /** Replaces secrets in what processes print. */
+  mask: (text: string) => string
   listener: SupervisorListener
+}
+
+/** What the end of a run brings with it. */
+export interface AfterRun {
+  /** The next job is to begin in a fresh process. */
+  refresh?: boolean | undefined
+  rssBytes?: number | undefined
+  /** The run made its scratch folder. */
+  scratch?: boolean | undefined
 }
 
 export interface SupervisorListener {
@@ -58,6 +69,8 @@ export interface Seat {
 
 /** How long an idle process may take to go by itself. */
 const LEAVE_MS = 1_000
+/** And when the worker itself is leaving. */
+const CLOSE_MS = 100
 /** So many starts in a row may fail before it is taken for hopeless. */
 const MAX_FAILED_STARTS = 5
 /** A process that lived so long was no failed start, however it ended. */
@@ -124,11 +137,7 @@ export class Supervisor {
   }
 
   /** A run has ended there; the process goes when it is to be replaced and was the last one's. */
-  end(
-    seat: Seat,
-    run: number,
-    after: { refresh?: boolean | undefined; rssBytes?: number | undefined } = {},
-  ): void {
+  end(seat: Seat, run: number, after: AfterRun = {}): void {
     seat.runs.delete(run)
     if (seat.runs.size === 0) {
       seat.isExclusive = false
@@ -163,7 +172,7 @@ export class Supervisor {
     if (this.#spare) mayLeave.add(this.#spare)
     await Promise.all(
       // One that is still loading has nothing to finish, and may never be done with it.
-      [...this.#living].map((process) => (mayLeave.has(process) ? process.leave(LEAVE_MS) : process.kill())),
+      [...this.#living].map((process) => (mayLeave.has(process) ? process.leave(CLOSE_MS) : process.kill())),
     )
   }
 
@@ -242,7 +251,8 @@ export class Supervisor {
   }
 
   #spawn(): HandlerProcess {
-    const { handlerPath, env, clock, output, importTimeoutMs, setupTimeoutMs, maxMemoryMb } = this.#options
+    const { handlerPath, env, clock, output, importTimeoutMs, setupTimeoutMs, maxMemoryMb, mask } =
+      this.#options
     const process = new HandlerProcess({
       handlerPath,
       env,
@@ -251,6 +261,7 @@ export class Supervisor {
       importTimeoutMs,
       setupTimeoutMs,
       reportsMemory: maxMemoryMb !== undefined,
+      mask,
     })
     this.#living.add(process)
     void process.died.then((death) => this.#onDeath(process, death))

@@ -31,8 +31,8 @@ export function describeThrown(thrown: unknown): JobError {
 
 /** The same with its secrets masked. */
 export function maskedError(error: JobError, mask: (text: string) => string): JobError {
-  const message = mask(error.message)
-  return error.stack === undefined ? { ...error, message } : { ...error, message, stack: mask(error.stack) }
+  const masked = { ...error, type: mask(error.type), message: mask(error.message) }
+  return error.stack === undefined ? masked : { ...masked, stack: mask(error.stack) }
 }
 
 function describe(thrown: unknown): JobError {

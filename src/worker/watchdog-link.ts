@@ -5,7 +5,7 @@ import type { Clock } from '../lib/clock.ts'
 import { stallSchema, type Stall } from './messages.ts'
 import { readLines } from './output-lines.ts'
 
-const TICK_MS = 500
+const TICK_MS = 250
 
 export class WatchdogLink {
   readonly #socket: Duplex

@@ -9,8 +9,10 @@ import type { Stall } from './messages.ts'
 
 /** A socket to the supervisor, inherited at this descriptor. It ends with the supervisor, however that died. */
 const WATCHDOG_FD = 4
-/** A main thread that answers nothing for so long is stuck, ms. */
-const STUCK_MS = 1_000
+/** The supervisor's bytes come this often, ms: a thread may have been stuck for so long when it is first asked. */
+const TICK_MS = 250
+/** A main thread that answers nothing for so long is stuck: with the time before, it is a second. */
+const STUCK_MS = 1_000 - TICK_MS
 /** Within native code the debugger cannot pause: then the place stays untold. */
 const CAPTURE_MS = 1_500
 const FRAMES = 5
@@ -34,30 +36,35 @@ async function look(watched: WatchedThread, supervisor: Socket, run: number | un
 /** The main thread as seen from here: it is asked something at each look, and has answered by the next unless it is stuck. */
 class WatchedThread {
   readonly #main: NonNullable<typeof parentPort>
+  #answeredAt: number | undefined
   #askedAt: number | undefined
-  #isTold = false
+  #toldAt: number | undefined
   #run: number | undefined
 
   constructor(main: NonNullable<typeof parentPort>) {
     this.#main = main
-    main.on('message', () => (this.#askedAt = undefined))
+    main.on('message', () => {
+      this.#answeredAt = performance.now()
+      this.#askedAt = undefined
+      this.#toldAt = undefined
+    })
     // This listener alone must not keep a thread whose supervisor is gone.
     main.unref()
   }
 
-  /** How long it has been stuck, once for each time that it is, and for each run. */
+  /** How long it has been stuck, once for each time that it is; again when another run has begun there meanwhile. */
   look(now: number, run: number | undefined): number | undefined {
-    if (this.#askedAt === undefined) this.#main.postMessage('turn')
-    if (this.#askedAt === undefined || run !== this.#run) {
+    if (this.#askedAt === undefined) {
       this.#askedAt = now
-      this.#isTold = false
       this.#run = run
+      this.#main.postMessage('turn')
       return undefined
     }
-    const blockedMs = now - this.#askedAt
-    if (blockedMs < STUCK_MS || this.#isTold) return undefined
-    this.#isTold = true
-    return blockedMs
+    const mayTell = this.#toldAt === undefined || (run !== this.#run && now - this.#toldAt > STUCK_MS)
+    if (now - this.#askedAt < STUCK_MS || !mayTell) return undefined
+    this.#toldAt = now
+    this.#run = run
+    return now - Math.max(this.#answeredAt ?? this.#askedAt, this.#askedAt - TICK_MS)
   }
 }
 

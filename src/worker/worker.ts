@@ -26,7 +26,7 @@ export interface WorkerOptions {
 }
 
 /** From the last job's abort to the worker's end: its processes are gone by half of it, the rest is for the reports. */
-const LAST_WORDS_MS = 900
+const LAST_WORDS_MS = 750
 
 interface Held {
   lease: LeaseHead
@@ -58,6 +58,8 @@ export class Worker {
   readonly #left = Promise.withResolvers<void>()
   #concurrency: number
   #isDraining = false
+  #isSignalled = false
+  #hasLeft = false
   #failure: Error | undefined
   #handBack: Timer | undefined
   #drainTimer: Timer | undefined
@@ -79,7 +81,7 @@ export class Worker {
       onStop: (lease, reason) => this.#stop(lease, reason),
       onSettled: () => this.#leaveWhenDone(),
       onTurn: () => this.#leaveWhenDone(),
-      onDrain: () => this.drain('drain', Number.POSITIVE_INFINITY),
+      onDrain: () => this.#retire(),
       onRefused: (error) => this.#refused(error),
     })
   }
@@ -95,14 +97,26 @@ export class Worker {
   }
 
   /** Takes no more jobs, gives running ones `drainMs` to end, then stops and releases them. A second call stops them at once. */
-  drain(signal: string, drainMs = this.#options.drainMs): void {
-    if (this.#isDraining) return this.#stopAll()
+  drain(signal: string): void {
+    if (this.#isSignalled) return this.#stopAll()
+    this.#isSignalled = true
+    const { clock, drainMs } = this.#options
+    this.#stopLeasing(signal, drainMs)
+    this.#drainTimer = clock.after(drainMs, () => this.#stopAll())
+    this.#leaveWhenDone()
+  }
+
+  /** The queue wants it to go after its last job, however long that takes. */
+  #retire(): void {
+    if (this.#isDraining) return
+    this.#stopLeasing('drain', Number.POSITIVE_INFINITY)
+    this.#leaveWhenDone()
+  }
+
+  #stopLeasing(signal: string, drainMs: number): void {
     this.#isDraining = true
     this.#options.events.emit('draining', { signal, running: this.#running.size, drainMs })
     this.#handBackWaiting()
-    if (Number.isFinite(drainMs)) this.#drainTimer = this.#options.clock.after(drainMs, () => this.#stopAll())
-    this.#loop.nudge()
-    this.#leaveWhenDone()
   }
 
   get concurrency(): number {
@@ -253,6 +267,8 @@ export class Worker {
   }
 
   #leave(): void {
+    if (this.#hasLeft) return
+    this.#hasLeft = true
     this.#drainTimer?.clear()
     this.#lastWords?.clear()
     this.#handBack?.clear()

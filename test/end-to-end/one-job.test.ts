@@ -288,7 +288,7 @@ describe('the worker', () => {
     writeFileSync(file, '3')
     await expect.poll(running, { timeout: 5_000 }).toBe(3)
     writeFileSync(file, 'nothing')
-    await worker.says(/(must give a whole number from 1 to 1000, got undefined)/)
+    await worker.says(/(must be a whole number from 1 to 1000, got undefined)/)
     writeFileSync(file, 'throw')
     await worker.says(/(no idea beyond 3)/)
     writeFileSync(file, '1')
@@ -337,6 +337,25 @@ describe('the worker', () => {
     expect(performance.now() - from).toBeLessThan(11_500)
     expect(await client.status(id)).toMatchObject({ status: 'IN_PROGRESS', attempt: 2 })
     await client.cancel(id)
+  })
+
+  // Seen: the second answer that said so counted as a second signal, and the job was stopped.
+  it('finishes its job when another worker comes by its id', async () => {
+    const { endpointUrl, client } = await serve()
+    const env = { LONGSHORE_WORKER_ID: 'same' }
+    const first = await startWorker(endpointUrl, fixture('takes-a-while.ts'), [], env)
+    const { id } = await client.run({ input: { ms: 3_000 } })
+    await first.says(/(began)/)
+    await startWorker(endpointUrl, fixture('takes-a-while.ts'), [], env)
+    expect(await first.exit).toBe(0)
+    expect(await client.status(id)).toMatchObject({ status: 'COMPLETED', attempt: 1 })
+  })
+
+  it('refuses a concurrency in its definition that is none, says so, and works', async () => {
+    const { endpointUrl, client } = await serve()
+    const worker = await startWorker(endpointUrl, fixture('wants-half-a-job.ts'))
+    await worker.says(/(concurrency of the handler must be a whole number from 1 to 1000, got 2\.5)/)
+    expect((await client.runsync({ input: {} })).status).toBe('COMPLETED')
   })
 
   it('leaves within its drain time and a second, whatever its handler does', async () => {

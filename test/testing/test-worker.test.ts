@@ -1,6 +1,8 @@
+import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { setTimeout as pause } from 'node:timers/promises'
+import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { chunk, defineHandler, type JobContext } from '../../src/worker/define-handler.ts'
@@ -105,6 +107,14 @@ describe('a test worker', () => {
     expect((error as TestJobError).result.values[0]).toHaveLength(1_500_000)
   })
 
+  // Seen: it stopped at the twenty-thousandth value, having given back less room than was taken.
+  it('streams any number of values', async () => {
+    const worker = createTestWorker(function* () {
+      for (let n = 0; n < 30_000; n += 1) yield n
+    })
+    expect((await worker.run(undefined)).values).toHaveLength(30_000)
+  })
+
   it('removes the scratch folder', async () => {
     const dir: string[] = []
     const worker = createTestWorker((_job, { scratchDir }) => void dir.push(scratchDir))
@@ -141,6 +151,19 @@ describe('a stop after some time', () => {
       logs: [{ message: expect.stringMatching(/^in time after 30\d{3} ms$/) }],
     })
     expect((await waiting.run({ ms: 1 })).status).toBe('COMPLETED')
+  })
+
+  it('does not wait for a handler that ignores it', async () => {
+    const stubborn = createTestWorker(() => new Promise((resolve) => setInterval(() => resolve, 1_000)))
+    expect(await stubborn.timeoutAfter(100).run({})).toMatchObject({
+      status: 'TIMED_OUT',
+      error: { code: 'TIMED_OUT' },
+    })
+  })
+
+  it('lets a program that the handler started take its real time', async () => {
+    const worker = createTestWorker(async () => (await promisify(execFile)('sleep', ['0.2'])).stdout)
+    expect((await worker.timeoutAfter(60_000).run({})).status).toBe('COMPLETED')
   })
 
   it('gives back the clocks of the process', async () => {

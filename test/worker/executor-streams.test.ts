@@ -155,3 +155,24 @@ describe('a stream whose chunks are not stored yet', () => {
     expect(executor.logs.all.at(-1)).toMatchObject({ message: 'closed' })
   })
 })
+
+describe('the aggregate', () => {
+  // Seen: a handler that went on with the object it had yielded found its last state in every place.
+  it('holds each value as it was when it was streamed', async () => {
+    const executor = await startExecutor('yields-one-object.ts')
+    const run = executor.run({})
+    expect(outputIn(await run.outcome)).toEqual([{ n: 1 }, { n: 2 }, { n: 3 }])
+    expect(run.values).toEqual([{ n: 1 }, { n: 2 }, { n: 3 }])
+  })
+})
+
+describe('a process that dies in mid-stream', () => {
+  it('says so in its last chunk, with what its job printed', async () => {
+    const executor = await startExecutor('streams-then-exits.ts')
+    const run = executor.run({})
+    const outcome = await run.outcome
+    expect(outcome).toMatchObject({ kind: 'failed', error: { code: 'EXITED' } })
+    expect(JSON.stringify(outcome)).toContain('Its last lines: last words')
+    expect(run.values).toEqual([1, 2, { error: expect.objectContaining({ code: 'EXITED' }) }])
+  })
+})

@@ -117,6 +117,7 @@ describe('a handler that cannot be loaded', () => {
       importTimeoutMs: 5_000,
       setupTimeoutMs: 5_000,
       reportsMemory: false,
+      mask: (text: string) => text,
       ...bounds,
     }
     const child = new HandlerProcess(options)
