@@ -5,7 +5,14 @@ import { registerHooks } from 'node:module'
 import { join, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import type { HandlerDefinition, HandlerFunction } from './define-handler.ts'
-import { codeOf, HandlerLoadError, importFailed, isMissingPackage, notExported } from './load-failure.ts'
+import {
+  codeOf,
+  HandlerLoadError,
+  isCallable,
+  importFailed,
+  isMissingPackage,
+  notExported,
+} from './load-failure.ts'
 
 const EXTENSIONS = ['.ts', '.mts', '.cts', '.tsx', '.js', '.mjs', '.cjs']
 
@@ -38,7 +45,7 @@ export async function loadHandler(file: string): Promise<HandlerDefinition> {
     throw importFailed(file, cause, [...loaded])
   }
   const exported = defaultOf(module)
-  if (typeof exported === 'function') return { handler: exported as HandlerFunction }
+  if (isCallable(exported)) return { handler: exported as HandlerFunction }
   if (isDefinition(exported)) return exported
   throw notExported(file, module, exported)
 }

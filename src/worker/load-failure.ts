@@ -22,15 +22,26 @@ export function notExported(
   exported: unknown,
 ): HandlerLoadError {
   const names = Object.keys(module).filter((name) => name !== 'default')
-  const lookalike = names.find((name) => typeof module[name] === 'function')
+  const lookalike = names.find((name) => isCallable(module[name]))
   const found =
     exported === undefined
       ? `it has no default export${names.length > 0 ? ` (it exports ${names.join(', ')})` : ''}`
-      : `its default export is ${exported === null ? 'null' : `${typeof exported === 'object' ? 'an' : 'a'} ${typeof exported}`}, not a function or a definition`
+      : `its default export is ${kindOf(exported)}, not a function or a definition`
   const mend = lookalike
     ? `Did you mean "export default ${lookalike}"?`
     : 'Add "export default async function handler(job) { … }".'
   return new HandlerLoadError('HANDLER_NOT_EXPORTED', `Cannot load ${shown(file)}: ${found}. ${mend}`)
+}
+
+/** A function that is no class: a class is one too, and throws when it is called. */
+export function isCallable(value: unknown): boolean {
+  return typeof value === 'function' && !/^class\b/.test(Function.prototype.toString.call(value))
+}
+
+function kindOf(value: unknown): string {
+  if (value === null) return 'null'
+  if (typeof value === 'function') return 'a class'
+  return `${typeof value === 'object' ? 'an' : 'a'} ${typeof value}`
 }
 
 /** Importing the file threw. `loaded` are the files that were read for it, the latest last. */

@@ -87,6 +87,19 @@ describe('a chunk', () => {
     expect(run.values).toEqual(['first', 'x'.repeat(1_500_000), 'bare', new Uint8Array(Buffer.from('bytes'))])
   })
 
+  // Seen: how much was unsent was looked at between two values only, and one of 300 MB was handed over at once.
+  it('of any size waits for room piece by piece', async () => {
+    const executor = await startExecutor('yields-thirty-mb.ts', { killGraceMs: 50 })
+    const run = executor.run({}, { storesChunks: false })
+    await run.chunks.first(() => run.chunks.all.length >= 4)
+    // Its log line comes after what it has sent so far.
+    await executor.lines.first(({ line }) => line === 'a second later')
+    const unsent = run.chunks.all.reduce((bytes, { output }) => bytes + output.byteLength, 0)
+    expect(unsent).toBeLessThanOrEqual(5_000_000)
+    run.abort('cancelled')
+    expect(await run.outcome).toMatchObject({ kind: 'stopped' })
+  })
+
   it('of any size comes back whole from parts of 1 MB or less', async () => {
     const executor = await startExecutor('streams-three-mb.ts')
     const run = executor.run({})

@@ -179,6 +179,7 @@ describe('a handler that cannot be loaded', () => {
       'exports-an-object-without-handler.ts',
       'its default export is an object, not a function or a definition',
     ],
+    ['exports-a-class.ts', 'its default export is a class, not a function or a definition'],
     ['exports-null.js', 'its default export is null, not a function or a definition'],
   ])('exports what is no handler: %s', async (name, words) => {
     const { code, message } = await broken(name)
