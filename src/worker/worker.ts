@@ -98,6 +98,8 @@ export class Worker {
 
   /** Takes no more jobs, gives running ones `drainMs` to end, then stops and releases them. A second call stops them at once. */
   drain(signal: string): void {
+    // A timer set now would keep the process for the whole drain time.
+    if (this.#hasLeft) return
     if (this.#isSignalled) return this.#stopAll()
     this.#isSignalled = true
     const { clock, drainMs } = this.#options
@@ -121,10 +123,6 @@ export class Worker {
 
   get concurrency(): number {
     return this.#concurrency
-  }
-
-  get running(): number {
-    return this.#running.size
   }
 
   /** How it is, for whoever watches it. */
