@@ -3,14 +3,15 @@
 const layers = {
   lib: [],
   job: ['lib'],
-  protocol: ['job', 'lib'],
-  store: ['job', 'lib'],
+  resource: ['job', 'lib'],
+  protocol: ['job', 'resource', 'lib'],
+  store: ['job', 'resource', 'lib'],
   queue: ['store', 'protocol', 'job', 'lib'],
-  server: ['queue', 'store', 'protocol', 'job', 'lib'],
+  server: ['queue', 'store', 'protocol', 'resource', 'job', 'lib'],
   client: ['protocol', 'job', 'lib'],
   worker: ['client', 'protocol', 'job', 'lib'],
   testing: ['worker', 'job', 'lib'],
-  cli: ['server', 'queue', 'store', 'worker', 'client', 'protocol', 'job', 'lib'],
+  cli: ['server', 'resource', 'queue', 'store', 'worker', 'client', 'protocol', 'job', 'lib'],
 }
 
 const layerRules = Object.entries(layers).map(([layer, allowed]) => ({

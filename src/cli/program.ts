@@ -27,6 +27,7 @@ function buildProgram(): Command {
   addStart(program)
   addRun(program)
   addInit(program)
+  addKeys(program)
   return program
 }
 
@@ -102,6 +103,44 @@ function addInit(program: Command): void {
     .action(async (template: string, dir: string | undefined) => {
       const { init } = await import('./init.ts')
       await init(template, dir ?? template)
+    })
+}
+
+function addKeys(program: Command): void {
+  const keys = program.command('keys').description('the API keys of a store, also while it is served')
+  const store = ['--store <url>', 'the store: sqlite:<file>', 'sqlite:queue.db'] as const
+  keys
+    .command('create')
+    .description('make a key and print it, once')
+    .option(...store)
+    .option('--name <text>', 'what it is for, in lists', 'key')
+    .option('--endpoint <names...>', 'the endpoints it opens; every one by default')
+    .option('--allow <permissions...>', 'read, write, worker or fleet', ['read', 'write'])
+    .addHelpText(
+      'after',
+      '\nExamples:\n  longshore keys create --name web --endpoint ocr\n  longshore keys create --name workers --endpoint ocr --allow worker',
+    )
+    .action(async (options: { store: string; name: string; endpoint?: string[]; allow: string[] }) => {
+      const { createKey } = await import('./keys.ts')
+      const { store: url, name, endpoint, allow } = options
+      await createKey({ store: url, name, permissions: allow, ...(endpoint && { endpoints: endpoint }) })
+    })
+  keys
+    .command('list')
+    .description('show what keys there are; never their text')
+    .option(...store)
+    .action(async ({ store: url }: { store: string }) => {
+      const { listKeys } = await import('./keys.ts')
+      await listKeys(url)
+    })
+  keys
+    .command('revoke')
+    .description('end a key at once')
+    .argument('<id>', 'the id that the list shows')
+    .option(...store)
+    .action(async (id: string, { store: url }: { store: string }) => {
+      const { revokeKey } = await import('./keys.ts')
+      await revokeKey(url, id)
     })
 }
 

@@ -6,8 +6,9 @@ import type { AddressInfo } from 'node:net'
 import { dirname } from 'node:path'
 import { systemClock } from '../lib/clock.ts'
 import { endpointIdSchema } from '../job/job.ts'
+import { permissions } from '../resource/key.ts'
 import { buildApp } from '../server/app.ts'
-import { hashKey, newKey } from '../server/auth.ts'
+import { hashKey, newKey, newKeyId } from '../server/auth.ts'
 import { openStore, storeFile } from '../store/open-store.ts'
 import type { Store } from '../store/store.ts'
 import { CommandError } from './fail.ts'
@@ -105,9 +106,15 @@ function writeWhole(path: string, text: string): void {
 }
 
 async function showFirstKey(store: Store, ownerKey: string | undefined): Promise<void> {
-  if (ownerKey !== undefined || (await store.keys.countKeys()) > 0) return
+  if (ownerKey !== undefined || (await store.keys.listKeys()).length > 0) return
   const key = newKey()
-  await store.keys.addKey({ hash: hashKey(key), name: 'owner', now: systemClock.now() })
+  await store.keys.addKey({
+    hash: hashKey(key),
+    id: newKeyId(),
+    name: 'owner',
+    permissions: [...permissions],
+    createdAt: systemClock.now(),
+  })
   process.stdout.write(`API key (shown only now, keep it): ${key}\n`)
 }
 

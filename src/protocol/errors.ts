@@ -24,8 +24,8 @@ export const refusals = {
   },
   UNAUTHORIZED: {
     status: 401,
-    when: 'No key, or one that this service does not know.',
-    text: (p) => `${p['problem']} Send "Authorization: Bearer <key>" with a key of this service.`,
+    when: 'No key, one that this service does not know, or one that may not do this.',
+    text: (p) => `${p['problem']} Send "Authorization: Bearer <key>" with a key that may do this.`,
   },
   ROUTE_NOT_FOUND: {
     status: 404,

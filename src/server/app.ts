@@ -66,7 +66,7 @@ export function buildApp(options: AppOptions): App {
   })
   http.register(
     async (scope) => {
-      scope.addHook('onRequest', (request) => auth.check(request))
+      auth.guard(scope)
       await scope.register(submitRoutes, { queue })
       await scope.register(jobRoutes, { queue })
       await scope.register(queueRoutes, { queue, workers })

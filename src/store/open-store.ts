@@ -1,19 +1,29 @@
 // From the --store setting to an open store.
 
-import type { Store } from './store.ts'
+import type { OpenKeys, Store } from './store.ts'
 import { StoreError } from './store.ts'
 
 /** `sqlite:<path>` or `sqlite::memory:`. Throws StoreError. */
 export async function openStore(url: string): Promise<Store> {
-  const path = /^sqlite:(.+)$/.exec(url)?.[1]
-  if (path === undefined) {
-    throw new StoreError(
-      'STORE_UNREADABLE',
-      `Unknown store '${url}'. Use sqlite:<file>, for example --store sqlite:queue.db.`,
-    )
-  }
+  const file = sqlitePath(url)
   const { openSqliteStore } = await import('./sqlite/sqlite-store.ts')
-  return openSqliteStore({ file: path })
+  return openSqliteStore({ file })
+}
+
+/** The keys of a store that exists, whether or not a service is running on it. Throws StoreError. */
+export async function openKeys(url: string): Promise<OpenKeys> {
+  const file = sqlitePath(url)
+  const { openSqliteKeys } = await import('./sqlite/open-keys.ts')
+  return openSqliteKeys(file)
+}
+
+function sqlitePath(url: string): string {
+  const path = /^sqlite:(.+)$/.exec(url)?.[1]
+  if (path !== undefined) return path
+  throw new StoreError(
+    'STORE_UNREADABLE',
+    `Unknown store '${url}'. Use sqlite:<file>, for example --store sqlite:queue.db.`,
+  )
 }
 
 /** The file of an embedded store, links followed, beside which the files that belong to it live. */

@@ -3,6 +3,7 @@
 import type { JobError, Policy, TraceContext } from '../job/job.ts'
 import type { JobStatus } from '../job/lifecycle.ts'
 import type { PartKind } from '../job/chunk.ts'
+import type { Key } from '../resource/key.ts'
 
 /** The world's fault, not the caller's. `code` is stable; the cause says what the engine met. */
 export class StoreError extends Error {
@@ -237,9 +238,18 @@ export interface EndpointStore {
 
 /** API keys, by the hash of their text; the text itself is never stored. */
 export interface KeyStore {
-  addKey(key: { hash: string; name: string; now: number }): Promise<void>
-  hasKey(hash: string): Promise<boolean>
-  countKeys(): Promise<number>
+  addKey(key: Key & { hash: string }): Promise<void>
+  findKey(hash: string): Promise<Key | undefined>
+  /** Oldest first. */
+  listKeys(): Promise<Key[]>
+  /** False when there is no such key. From its resolution on the key opens nothing. */
+  revokeKey(id: string): Promise<boolean>
+}
+
+/** The keys alone, opened beside a running service. */
+export interface OpenKeys {
+  readonly keys: KeyStore
+  close(): Promise<void>
 }
 
 export interface Store {

@@ -5,16 +5,15 @@ import { describe, expect, it } from 'vitest'
 import { allPages, readPage, shownCommands } from './markdown.ts'
 
 const main = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))
-const commands = namesUnder('Commands:', help()).filter((name) => name !== 'help')
-const known = new Map(commands.map((name) => [name, describeCommand(name)]))
+const known = new Map(commandsBelow().map((words) => [words.join(' '), describeCommand(words)]))
 
 const pagesWithCommands = allPages().filter((page) => shownCommands(page).length > 0)
 
 describe.each(pagesWithCommands)('$path', (page) => {
-  const shown = shownCommands(page)
+  const shown = shownCommands(page).map(withSubcommand)
 
   it('shows only longshore commands that exist', () => {
-    expect(shown.map(([command]) => command).filter((command) => !known.has(command ?? ''))).toEqual([])
+    expect(shown.filter((words) => !exists(words)).map(([command]) => command)).toEqual([])
   })
 
   it('shows them with options that they have, and values where they need one', () => {
@@ -55,17 +54,34 @@ interface KnownCommand {
   mostArguments: number
 }
 
-function help(command?: string): string {
-  const args = command === undefined ? ['--help'] : [command, '--help']
-  return execFileSync(process.execPath, [main, ...args], {
+/** The words of every command, those of a command of commands with it. */
+function commandsBelow(words: readonly string[] = []): string[][] {
+  const below = namesUnder('Commands:', help(words)).filter((name) => name !== 'help')
+  if (below.length === 0) return [[...words]]
+  return below.flatMap((name) => commandsBelow([...words, name]))
+}
+
+/** A command of commands may be named alone. */
+function exists([command = '', ...words]: readonly string[]): boolean {
+  if (known.has(command)) return true
+  return words.length === 0 && [...known.keys()].some((name) => name.startsWith(`${command} `))
+}
+
+function withSubcommand(shown: readonly string[]): string[] {
+  const [command = '', next = '', ...words] = shown
+  return known.has(`${command} ${next}`) ? [`${command} ${next}`, ...words] : [...shown]
+}
+
+function help(command: readonly string[] = []): string {
+  return execFileSync(process.execPath, [main, ...command, '--help'], {
     encoding: 'utf8',
     env: { ...process.env, COLUMNS: '200' },
   })
 }
 
-function describeCommand(name: string): KnownCommand {
-  const text = help(name)
-  const options = [...text.matchAll(/^ {2}(?:-\w, )?(--[a-z-]+)( <\w+>)?/gm)]
+function describeCommand(words: readonly string[]): KnownCommand {
+  const text = help(words)
+  const options = [...text.matchAll(/^ {2}(?:-\w, )?(--[a-z-]+)( <[\w.]+>)?/gm)]
   return {
     options: new Map(options.map((match) => [match[1] ?? '', match[2] !== undefined])),
     mostArguments: namesUnder('Arguments:', text).length,

@@ -25,7 +25,7 @@ export const exchangeRoutes: FastifyPluginAsyncZod<ExchangeRoutesOptions> = asyn
 ) => {
   app.post('/exchange/:workerId', {
     bodyLimit: MAX_EXCHANGE_BYTES,
-    config: { body: 'bytes' },
+    config: { body: 'bytes', permission: 'worker' },
     schema: { params: exchangeParamsSchema },
     async handler(request, reply) {
       const { endpointId, workerId } = request.params

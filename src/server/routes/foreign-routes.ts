@@ -42,6 +42,7 @@ export const foreignTakeRoutes: FastifyPluginAsyncZod<ForeignRoutesOptions> = as
   }
 
   app.get('/job-take/:workerId', {
+    config: { permission: 'worker' },
     schema: { params: workerParamsSchema },
     async handler(request, reply) {
       const [lease] = (await take(reply, { ...request.params, count: 1 })) ?? []
@@ -50,6 +51,7 @@ export const foreignTakeRoutes: FastifyPluginAsyncZod<ForeignRoutesOptions> = as
   })
 
   app.get('/job-take-batch/:workerId', {
+    config: { permission: 'worker' },
     schema: { params: workerParamsSchema, querystring: batchQuerySchema },
     async handler(request, reply) {
       const leases = await take(reply, { ...request.params, count: request.query.batch_size })
@@ -59,6 +61,7 @@ export const foreignTakeRoutes: FastifyPluginAsyncZod<ForeignRoutesOptions> = as
   })
 
   app.get('/job-stop/:workerId', {
+    config: { permission: 'worker' },
     schema: { params: workerParamsSchema },
     async handler(request, reply) {
       const { endpointId, workerId } = request.params
@@ -87,7 +90,7 @@ export const foreignReportRoutes: FastifyPluginAsyncZod<ForeignRoutesOptions> = 
   app.post('/job-done/:workerId/:id', {
     bodyLimit: limits.reportBodyBytes,
     errorHandler: failWhenTooLarge,
-    config: { body: 'bytes' },
+    config: { body: 'bytes', permission: 'worker' },
     schema: { params: workerJobParamsSchema },
     async handler(request) {
       const { endpointId, workerId, id } = request.params
@@ -100,7 +103,7 @@ export const foreignReportRoutes: FastifyPluginAsyncZod<ForeignRoutesOptions> = 
   app.post('/job-stream/:workerId/:id', {
     bodyLimit: limits.reportBodyBytes,
     errorHandler: failWhenTooLarge,
-    config: { body: 'bytes' },
+    config: { body: 'bytes', permission: 'worker' },
     schema: { params: workerJobParamsSchema },
     async handler(request) {
       const { endpointId, workerId, id } = request.params
@@ -111,6 +114,7 @@ export const foreignReportRoutes: FastifyPluginAsyncZod<ForeignRoutesOptions> = 
   })
 
   app.get('/ping/:workerId', {
+    config: { permission: 'worker' },
     schema: { params: workerParamsSchema, querystring: pingQuerySchema },
     async handler(request) {
       const { endpointId, workerId } = request.params

@@ -12,20 +12,27 @@ import {
 } from '../../protocol/endpoint-api.ts'
 import type { Queue } from '../../queue/queue.ts'
 import type { Workers } from '../../queue/workers.ts'
+import { requirePermission } from '../auth.ts'
 import { chunksBody, delivery, recordBody, sendJson } from '../replies.ts'
 
 /** One job, read. */
 export const jobRoutes: FastifyPluginAsyncZod<{ queue: Queue }> = async (app, { queue }) => {
   app.get('/status/:id', {
+    config: { permission: 'read' },
     schema: { params: jobParamsSchema, querystring: statusQuerySchema },
     async handler(request, reply) {
       const { endpointId, id } = request.params
-      if (request.query.ttl !== undefined) await queue.setTtl(endpointId, id, request.query.ttl)
+      const { ttl } = request.query
+      if (ttl !== undefined) {
+        requirePermission(request.key, 'write')
+        await queue.setTtl(endpointId, id, ttl)
+      }
       return sendJson(reply, recordBody(await queue.find(endpointId, id)))
     },
   })
 
   app.get('/stream/:id', {
+    config: { permission: 'read' },
     schema: { params: jobParamsSchema, querystring: streamQuerySchema },
     async handler(request, reply) {
       const { endpointId, id } = request.params
@@ -52,16 +59,19 @@ export const queueRoutes: FastifyPluginAsyncZod<{ queue: Queue; workers: Workers
   { queue, workers },
 ) => {
   app.post('/cancel/:id', {
+    config: { permission: 'write' },
     schema: { params: jobParamsSchema, response: { 200: submittedSchema } },
     handler: (request) => queue.cancel(request.params.endpointId, request.params.id),
   })
 
   app.post('/retry/:id', {
+    config: { permission: 'write' },
     schema: { params: jobParamsSchema, response: { 200: submittedSchema } },
     handler: (request) => queue.retry(request.params.endpointId, request.params.id),
   })
 
   app.post('/purge-queue', {
+    config: { permission: 'write' },
     schema: { params: endpointParamsSchema, response: { 200: purgedSchema } },
     handler: async (request) => ({
       removed: await queue.purge(request.params.endpointId),
@@ -70,6 +80,7 @@ export const queueRoutes: FastifyPluginAsyncZod<{ queue: Queue; workers: Workers
   })
 
   app.get('/health', {
+    config: { permission: 'read' },
     schema: { params: endpointParamsSchema, response: { 200: healthSchema } },
     async handler(request) {
       const { endpointId } = request.params

@@ -13,7 +13,7 @@ import { delivery, recordBody, sendJson } from '../replies.ts'
 export const submitRoutes: FastifyPluginAsyncZod<{ queue: Queue }> = async (app, { queue }) => {
   app.post('/run', {
     bodyLimit: limits.runBodyBytes,
-    config: { body: 'submission' },
+    config: { body: 'submission', permission: 'write' },
     schema: { params: endpointParamsSchema, body: submissionSchema, response: { 200: submittedSchema } },
     handler: (request) =>
       queue.submit(request.params.endpointId, request.body, {
@@ -25,7 +25,7 @@ export const submitRoutes: FastifyPluginAsyncZod<{ queue: Queue }> = async (app,
 
   app.post('/runsync', {
     bodyLimit: limits.runsyncBodyBytes,
-    config: { body: 'submission' },
+    config: { body: 'submission', permission: 'write' },
     schema: { params: endpointParamsSchema, querystring: runsyncQuerySchema, body: submissionSchema },
     async handler(request, reply) {
       const { endpointId } = request.params

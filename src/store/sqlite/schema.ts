@@ -101,9 +101,31 @@ const migrations: readonly string[] = [
   /** W3C trace context of the submission, as JSON. */
   alter table jobs add column trace text;
   `,
+  `
+  /** What a key may do: a JSON array. Keys from before this were the owner's. */
+  alter table keys add column permissions text not null default '["read","write","worker","fleet"]';
+  /** A JSON array of endpoint ids; null for all of them. */
+  alter table keys add column endpoints text;
+  alter table keys add column id text;
+  update keys set id = 'key_' || lower(hex(randomblob(8)));
+  create unique index keys_id on keys (id);
+  `,
 ]
 
 export const SCHEMA_VERSION = migrations.length
+
+/** How long to wait for another process that writes to the file, ms. */
+export const BUSY_MS = 5_000
+
+/** Refuses a file of any other version than this, without touching it. */
+export function checkVersion(db: DatabaseSync, file: string): void {
+  const version = Number(db.prepare('pragma user_version').get()?.['user_version'])
+  if (version === SCHEMA_VERSION) return
+  throw new StoreError(
+    'STORE_IN_USE',
+    `The store ${file} has schema version ${version}, this longshore writes version ${SCHEMA_VERSION}, and a service of that other version is running on it. Use the longshore that serves it, or stop it first.`,
+  )
+}
 
 /** Brings a file to this version in one transaction; refuses one that a newer longshore has written. */
 export function migrate(db: DatabaseSync, file: string): void {

@@ -14,10 +14,11 @@ import {
 import { SqliteClientVerbs } from './client-verbs.ts'
 import { Counters, integer, Statements, text, type Context, type Row } from './context.ts'
 import { lockFile } from './file-lock.ts'
-import { realFile } from './real-file.ts'
 import { GroupCommit } from './group-commit.ts'
+import { SqliteKeys } from './keys.ts'
+import { realFile } from './real-file.ts'
 import { SqliteReads } from './reads.ts'
-import { migrate } from './schema.ts'
+import { BUSY_MS, migrate } from './schema.ts'
 import { SqliteSweep } from './sweep.ts'
 import { SqliteWorkerVerbs } from './worker-verbs.ts'
 
@@ -34,7 +35,8 @@ export function openSqliteStore(options: SqliteOptions): Store {
   try {
     const file = options.file === ':memory:' ? options.file : realFile(options.file)
     if (file !== ':memory:') lock = lockFile(file)
-    const db = new DatabaseSync(file)
+    // A command that manages keys may be writing at the same moment.
+    const db = new DatabaseSync(file, { timeout: BUSY_MS })
     prepareFile(db, options)
     return new SqliteStore(db, () => lock?.release())
   } catch (cause) {
@@ -88,7 +90,7 @@ class SqliteStore implements Store {
     }
     this.jobs = composeJobs(context)
     this.endpoints = composeEndpoints(context)
-    this.keys = composeKeys(context)
+    this.keys = new SqliteKeys(context)
   }
 
   watch(listener: (event: StoreEvent) => void): () => void {
@@ -171,18 +173,5 @@ function composeEndpoints({ statements, commits }: Context): EndpointStore {
       statements
         .all('select id, execution_timeout_ms, max_attempts from endpoints order by id', {})
         .map(read),
-  }
-}
-
-function composeKeys({ statements, commits }: Context): KeyStore {
-  return {
-    addKey: (key) =>
-      commits.submit(() => {
-        statements.run('insert or ignore into keys (hash, name, created_at) values ($hash, $name, $now)', {
-          ...key,
-        })
-      }),
-    hasKey: async (hash) => statements.find('select 1 from keys where hash = $hash', { hash }) !== undefined,
-    countKeys: async () => integer(statements.find('select count(*) as keys from keys', {})?.['keys']),
   }
 }

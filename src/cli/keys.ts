@@ -1,0 +1,70 @@
+// longshore keys: makes, lists and revokes the keys of a store, also beside a running service.
+
+import { z } from 'zod'
+import { systemClock } from '../lib/clock.ts'
+import { keySchema, permissions, type Key } from '../resource/key.ts'
+import { hashKey, newKey, newKeyId } from '../server/auth.ts'
+import { openKeys } from '../store/open-store.ts'
+import type { KeyStore } from '../store/store.ts'
+import { CommandError } from './fail.ts'
+
+export interface NewKeyOptions {
+  store: string
+  name: string
+  endpoints?: string[]
+  permissions: string[]
+}
+
+/** Prints the key's text, which is shown only this once, on stdout and what it is on stderr. */
+export async function createKey(options: NewKeyOptions): Promise<void> {
+  const key = keyFrom(options)
+  const text = newKey()
+  await withKeys(options.store, (keys) => keys.addKey({ ...key, hash: hashKey(text) }))
+  process.stderr.write(`Key ${key.id}: ${describe(key)}. Its text is shown only now:\n`)
+  process.stdout.write(`${text}\n`)
+}
+
+export async function listKeys(store: string): Promise<void> {
+  const keys = await withKeys(store, (kept) => kept.listKeys())
+  for (const key of keys) {
+    process.stdout.write(`${key.id}  ${new Date(key.createdAt).toISOString()}  ${describe(key)}\n`)
+  }
+}
+
+export async function revokeKey(store: string, id: string): Promise<void> {
+  if (await withKeys(store, (keys) => keys.revokeKey(id))) return
+  throw new CommandError(`There is no key '${id}' in ${store}. See its keys with longshore keys list.`)
+}
+
+function keyFrom({ name, endpoints, permissions: wanted }: NewKeyOptions): Key {
+  const parsed = keySchema.safeParse({
+    id: newKeyId(),
+    name,
+    permissions: [...new Set(wanted)],
+    ...(endpoints && { endpoints: [...new Set(endpoints)] }),
+    createdAt: systemClock.now(),
+  })
+  if (parsed.success) return parsed.data
+  throw new CommandError(problemOf(parsed.error, endpoints))
+}
+
+function problemOf(error: z.ZodError, endpoints: readonly string[] = []): string {
+  const [field, at] = error.issues[0]?.path ?? []
+  if (field === 'permissions') return `--allow takes ${permissions.join(', ')}.`
+  if (field === 'endpoints') return `--endpoint '${endpoints[Number(at)]}' is no name of an endpoint.`
+  return '--name must be from 1 to 128 characters long.'
+}
+
+function describe({ name, permissions: allowed, endpoints }: Key): string {
+  const where = endpoints ? `endpoint ${endpoints.join(', ')}` : 'every endpoint'
+  return `'${name}', ${allowed.join(', ')} on ${where}`
+}
+
+async function withKeys<T>(store: string, act: (keys: KeyStore) => Promise<T>): Promise<T> {
+  const opened = await openKeys(store)
+  try {
+    return await act(opened.keys)
+  } finally {
+    await opened.close()
+  }
+}
