@@ -25,7 +25,7 @@ const layerRules = Object.entries(layers).map(([layer, allowed]) => ({
 const doors = {
   'node:sqlite': ['^src/store/sqlite/', '^(node:)?sqlite$'],
   fastify: ['^src/server/', 'node_modules/(fastify|fastify-type-provider-zod|@fastify/[^/]+)/'],
-  undici: ['^src/client/http\\.ts$', 'node_modules/undici/'],
+  undici: ['^src/(client/http|queue/webhook-call)\\.ts$', 'node_modules/undici/'],
   pino: ['^src/(cli/logger|worker/log)\\.ts$', 'node_modules/pino(-pretty)?/'],
   commander: ['^src/cli/program\\.ts$', 'node_modules/commander/'],
   tsx: ['^src/worker/handler\\.ts$', 'node_modules/tsx/'],

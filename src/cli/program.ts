@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError, InvalidArgumentError } from 'commander'
 import { fail } from './fail.ts'
+import type { ServeOptions } from './serve.ts'
 
 /** Parses the arguments and runs the command. Sets the exit code; never throws. */
 export async function runProgram(argv: readonly string[]): Promise<void> {
@@ -39,16 +40,14 @@ function addServe(program: Command): void {
     .option('--port <number>', 'port to listen on; 0 takes a free one', port, 8000)
     .option('--host <address>', 'address to listen on', '127.0.0.1')
     .option('--endpoint <names...>', 'endpoints to make; "default" when there is none')
+    .option('--allow-private-webhooks', 'call webhooks of this machine and of private networks too', false)
     .addHelpText('after', '\nExample:\n  longshore serve --store sqlite:queue.db --port 8000 --endpoint ocr')
-    .action(async (options: { store: string; port: number; host: string; endpoint?: string[] }) => {
-      const { serve } = await import('./serve.ts')
-      await serve({
-        store: options.store,
-        port: options.port,
-        host: options.host,
-        endpoints: options.endpoint ?? [],
-      })
-    })
+    .action(
+      async ({ endpoint = [], ...options }: Omit<ServeOptions, 'endpoints'> & { endpoint?: string[] }) => {
+        const { serve } = await import('./serve.ts')
+        await serve({ ...options, endpoints: endpoint })
+      },
+    )
 }
 
 function addStart(program: Command): void {

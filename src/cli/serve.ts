@@ -7,7 +7,7 @@ import { dirname } from 'node:path'
 import { systemClock } from '../lib/clock.ts'
 import { endpointIdSchema } from '../job/job.ts'
 import { permissions } from '../resource/key.ts'
-import { buildApp } from '../server/app.ts'
+import { buildApp, type AppOptions } from '../server/app.ts'
 import { hashKey, newKey, newKeyId } from '../server/auth.ts'
 import { openStore, storeFile } from '../store/open-store.ts'
 import type { Store } from '../store/store.ts'
@@ -20,6 +20,7 @@ export interface ServeOptions {
   port: number
   host: string
   endpoints: string[]
+  allowPrivateWebhooks: boolean
 }
 
 /** Serves until it is told to stop. */
@@ -38,6 +39,8 @@ export async function serve(options: ServeOptions): Promise<void> {
       logger,
       secret,
       ...(ownerKey !== undefined && { ownerKey }),
+      allowPrivateWebhooks: options.allowPrivateWebhooks,
+      ...webhookSecretOf(process.env),
     })
     try {
       await app.http.listen({ host: options.host, port: options.port })
@@ -80,6 +83,12 @@ function ownerKeyOf({ LONGSHORE_API_KEY: key }: NodeJS.ProcessEnv): string | und
   throw new CommandError(
     'LONGSHORE_API_KEY must be printable ASCII without spaces: no request could carry it in a header otherwise.',
   )
+}
+
+function webhookSecretOf({
+  LONGSHORE_WEBHOOK_SECRET: webhookSecret,
+}: NodeJS.ProcessEnv): Pick<AppOptions, 'webhookSecret'> {
+  return webhookSecret ? { webhookSecret } : {}
 }
 
 /** The key that opens sealed secrets lives beside the store, readable by its owner alone. */

@@ -35,6 +35,8 @@ export const limits = {
   endpointIdChars: 64,
   idempotencyKeyChars: 255,
   webhookUrlChars: 2048,
+  /** Tries of one delivery, the time from the end of one to the next, and the longest call. */
+  webhook: { attempts: 3, pauseMs: 10_000, callMs: 10_000 },
   s3FieldChars: 2048,
   /** What a foreign worker may post: an output, its error text, and room for the envelope. */
   reportBodyBytes: 24 * MiB,

@@ -30,7 +30,11 @@ export function readForeignResult(body: Uint8Array): ForeignResult {
   const kept = outputBytes ? { output: outputBytes } : {}
   const reported = error instanceof RawJson ? error.parse() : undefined
   if (!(error instanceof RawJson) || !reported) return { kind: 'end', end: { event: 'complete', ...kept } }
-  return { kind: 'end', end: { event: 'fail', error: readForeignError(reported, error), ...kept } }
+  const errorText = cut(typeof reported === 'string' ? reported : error.toString())
+  return {
+    kind: 'end',
+    end: { event: 'fail', error: readForeignError(reported, errorText), errorText, ...kept },
+  }
 }
 
 /** One streamed piece, as posted to job-stream. */
@@ -54,8 +58,7 @@ const hostedErrorSchema = z.object({
 })
 
 /** The hosted worker's own JSON where it is that, else the text as the message. Any truthy value fails the job. */
-function readForeignError(reported: unknown, raw: RawJson): JobError {
-  const text = typeof reported === 'string' ? reported : raw.toString()
+function readForeignError(reported: unknown, text: string): JobError {
   const hosted = hostedErrorSchema.safeParse(
     typeof reported === 'string' ? parseOrNothing(reported) : reported,
   )

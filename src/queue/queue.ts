@@ -2,12 +2,13 @@
 
 import { randomUUIDv7 } from 'node:crypto'
 import { pause, type Clock } from '../lib/clock.ts'
+import { PrivateAddressError, refusePrivateHost } from '../lib/public-address.ts'
 import type { Submission, TraceContext } from '../job/job.ts'
 import { isEnded, type JobStatus } from '../job/lifecycle.ts'
 import { limits } from '../job/limits.ts'
 import { Refusal } from '../protocol/errors.ts'
 import type { Submitted } from '../protocol/endpoint-api.ts'
-import type { JobCounts, JobRecord, Store, StoredChunk } from '../store/store.ts'
+import type { Dialect, JobCounts, JobRecord, Store, StoredChunk } from '../store/store.ts'
 import type { JobWatch } from './job-watch.ts'
 import type { SecretBox } from './secret-box.ts'
 
@@ -18,6 +19,8 @@ export interface QueueOptions {
   clock: Clock
   /** Aborts when the service stops: whoever waits is answered with what there is. */
   stopping: AbortSignal
+  /** Whether webhooks may be at addresses of this machine and of private networks. */
+  allowPrivateWebhooks: boolean
 }
 
 export interface SubmitOptions {
@@ -26,6 +29,7 @@ export interface SubmitOptions {
   hasWait?: boolean
   idempotency?: { key: string; bodyHash: string }
   trace?: TraceContext
+  dialect?: Dialect
 }
 
 export interface StreamOptions {
@@ -61,6 +65,7 @@ export class Queue {
     const { store, secrets, clock } = this.#options
     await this.requireEndpoint(endpoint)
     const { input, policy, webhook, s3Config } = submission
+    if (webhook !== undefined) this.#checkWebhook(webhook)
     const answer = await store.jobs.enqueue({
       endpoint,
       id: randomUUIDv7(),
@@ -69,6 +74,7 @@ export class Queue {
       retentionMs: retentionMs(options),
       now: clock.now(),
       ...(webhook !== undefined && { webhook }),
+      ...(options.dialect && { dialect: options.dialect }),
       ...(s3Config && { sealedS3Config: secrets.seal(s3Config) }),
       ...(options.idempotency && { idempotency: options.idempotency }),
       ...(options.trace && { trace: options.trace }),
@@ -77,6 +83,19 @@ export class Queue {
       throw new Refusal('IDEMPOTENCY_CONFLICT', { key: options.idempotency?.key, id: answer.id })
     }
     return { id: answer.id, status: answer.status }
+  }
+
+  /** Names are judged when they are called: they may lead elsewhere by then. */
+  #checkWebhook(webhook: string): void {
+    if (this.#options.allowPrivateWebhooks) return
+    try {
+      refusePrivateHost(new URL(webhook))
+    } catch (cause) {
+      if (!(cause instanceof PrivateAddressError)) throw cause
+      const problem =
+        'must not be at an address of this machine or of a private network, unless the service was started with --allow-private-webhooks'
+      throw new Refusal('FIELD_INVALID', { field: 'webhook', problem })
+    }
   }
 
   async find(endpoint: string, id: string): Promise<JobRecord> {

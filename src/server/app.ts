@@ -3,14 +3,8 @@
 import Fastify, { LogController, type FastifyBaseLogger, type FastifyInstance } from 'fastify'
 import { serializerCompiler, validatorCompiler } from 'fastify-type-provider-zod'
 import type { Clock } from '../lib/clock.ts'
-import { Dispatch } from '../queue/dispatch.ts'
-import { ForeignWorkers } from '../queue/foreign-workers.ts'
-import { JobWatch } from '../queue/job-watch.ts'
-import { LeaseLine } from '../queue/lease-line.ts'
-import { Queue } from '../queue/queue.ts'
-import { SecretBox } from '../queue/secret-box.ts'
-import { runSweeper } from '../queue/sweeper.ts'
-import { Workers } from '../queue/workers.ts'
+import { Service, type ServiceSettings } from '../queue/service.ts'
+import type { WebhookAttempt } from '../queue/webhooks.ts'
 import type { Store } from '../store/store.ts'
 import { Auth } from './auth.ts'
 import { readBodiesByRoute } from './body.ts'
@@ -20,16 +14,12 @@ import { foreignReportRoutes, foreignTakeRoutes } from './routes/foreign-routes.
 import { jobRoutes, queueRoutes } from './routes/job-routes.ts'
 import { submitRoutes } from './routes/submit-routes.ts'
 
-export interface AppOptions {
+export interface AppOptions extends ServiceSettings {
   store: Store
   clock: Clock
   logger: FastifyBaseLogger
   /** Valid while this process runs, never stored. */
   ownerKey?: string
-  /** Seals what must not be readable in the store. */
-  secret: string
-  /** How long a lease lives unheard, ms. */
-  leaseMs?: number
 }
 
 export interface App {
@@ -38,28 +28,22 @@ export interface App {
   close(): Promise<void>
 }
 
-const DEFAULT_LEASE_MS = 10_000
 /** How long requests under way may take to end when the service stops. */
 const CLOSE_MS = 2_000
 
-export function buildApp(options: AppOptions): App {
-  const { store, clock, logger, leaseMs = DEFAULT_LEASE_MS } = options
-  const stopping = new AbortController()
-  const onError = (err: unknown): void => logger.error({ err }, 'background work failed')
-  const secrets = new SecretBox(options.secret)
-  const workers = new Workers(clock)
-  const watch = new JobWatch(store)
-  const line = new LeaseLine({ store, clock, secrets, onError })
-  const queue = new Queue({ store, watch, secrets, clock, stopping: stopping.signal })
-  const dispatch = new Dispatch({ store, line, workers, clock, leaseMs, onError })
-  const foreign = new ForeignWorkers({ store, line, workers, clock, stopping: stopping.signal, onError })
-
+export function buildApp({ logger, ownerKey, ...options }: AppOptions): App {
+  const { store, clock } = options
+  const service = new Service({
+    ...options,
+    onError: (err) => logger.error({ err }, 'background work failed'),
+    onWebhook: (attempt) => logWebhook(logger, attempt),
+  })
   const http = bareHttp(logger)
   http.get('/healthz', async () => {
     await store.ping()
     return { status: 'ok' }
   })
-  const auth = new Auth(store.keys, options.ownerKey)
+  const auth = new Auth(store.keys, ownerKey)
   http.setNotFoundHandler(async (request) => {
     if (request.url.startsWith('/v2/')) await auth.check(request)
     return notFoundHandler(request)
@@ -67,32 +51,33 @@ export function buildApp(options: AppOptions): App {
   http.register(
     async (scope) => {
       auth.guard(scope)
-      await scope.register(submitRoutes, { queue })
-      await scope.register(jobRoutes, { queue })
-      await scope.register(queueRoutes, { queue, workers })
-      await scope.register(exchangeRoutes, { queue, dispatch })
-      await scope.register(foreignTakeRoutes, { queue, foreign })
-      await scope.register(foreignReportRoutes, { queue, foreign })
+      await scope.register(submitRoutes, service)
+      await scope.register(jobRoutes, service)
+      await scope.register(queueRoutes, service)
+      await scope.register(exchangeRoutes, service)
+      await scope.register(foreignTakeRoutes, service)
+      await scope.register(foreignReportRoutes, service)
     },
     { prefix: '/v2/:endpointId' },
   )
 
-  const sweeping = runSweeper({ store, clock, leaseMs, onError }, stopping.signal)
   return {
     http,
     async close() {
-      stopping.abort()
-      dispatch.close()
-      foreign.close()
+      service.stop()
       // A connection on which nobody ever finishes a request would keep the server open for ever.
       const insist = clock.after(CLOSE_MS, () => http.server.closeAllConnections())
       await http.close()
       insist.clear()
-      line.close()
-      watch.close()
-      await sweeping
+      await service.close()
     },
   }
+}
+
+function logWebhook(logger: FastifyBaseLogger, { result, ...attempt }: WebhookAttempt): void {
+  if (result === 'delivered') logger.debug(attempt, 'webhook delivered')
+  else if (result === 'failed') logger.info(attempt, 'webhook failed, it is tried again')
+  else logger.warn(attempt, 'webhook given up')
 }
 
 /** An application without routes that answers every mistake in the one form. */

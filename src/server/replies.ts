@@ -2,14 +2,7 @@
 
 import type { FastifyReply } from 'fastify'
 import { jsonArrayOfRaw, jsonWithRaw } from '../lib/raw-json.ts'
-import type { JobRecord, StoredChunk } from '../store/store.ts'
-
-/** A job record as `jobRecordSchema` has it, its output spliced in as the bytes it was stored as. */
-export function recordBody(record: JobRecord): Buffer {
-  const { id, status, delayTime, executionTime, attempt, workerId, reason, error, progress, output } = record
-  const fields = { id, status, delayTime, executionTime, attempt, workerId, reason, error }
-  return jsonWithRaw(fields, { progress, output })
-}
+import type { StoredChunk } from '../store/store.ts'
 
 /** Chunks as `streamAnswerSchema` has them. */
 export function chunksBody(chunks: readonly StoredChunk[]): Buffer {

@@ -23,12 +23,17 @@ export interface Endpoint {
   maxAttempts: number
 }
 
+/** The hosted platform's clients and receivers know a few things by other words. */
+export type Dialect = 'hosted'
+
 export interface NewJob {
   endpoint: string
   id: string
   input: Uint8Array
   policy: Policy
   webhook?: string
+  /** Whose words its webhook uses; those of this service when left out. */
+  dialect?: Dialect
   /** Sealed by the caller; the store never sees what is in it. */
   sealedS3Config?: Uint8Array
   retentionMs: number
@@ -57,6 +62,8 @@ export interface JobRecord {
   /** JSON text. */
   output?: Uint8Array
   error?: JobError
+  /** The error as the worker wrote it, where its wire knows only texts. */
+  errorText?: string
   /** JSON text; only while IN_PROGRESS. */
   progress?: Uint8Array
 }
@@ -93,7 +100,7 @@ export type FencedAnswer = 'accepted' | 'stale'
 
 export type End =
   | { event: 'complete'; output?: Uint8Array }
-  | { event: 'fail'; error: JobError; output?: Uint8Array }
+  | { event: 'fail'; error: JobError; errorText?: string; output?: Uint8Array }
   | { event: 'timeOut'; error: JobError }
 
 export interface NewChunk {
@@ -137,6 +144,8 @@ export type StoreEvent =
   /** The job ended, was deleted, or went back to the queue. */
   | { kind: 'changed'; endpoint: string; id: string; status: JobStatus | 'deleted' }
   | { kind: 'chunks'; endpoint: string; id: string }
+  /** A job with a webhook has ended. */
+  | { kind: 'webhook' }
   /** A lease ended without its worker's doing. */
   | { kind: 'stop'; endpoint: string; worker: string; id: string; lease: string; reason: StopCause }
 
@@ -229,6 +238,42 @@ export interface JobStore {
   sweep(now: number, served: { leaseMs: number; servedMs: number }): Promise<number>
 }
 
+/** The news of one job's end, to be told to its webhook: the record as it was then, whatever becomes of the job. */
+export interface Delivery {
+  id: string
+  url: string
+  record: JobRecord
+  dialect?: Dialect
+  /** JSON text. */
+  input: Uint8Array
+  trace?: TraceContext
+  /** 1 at the first try. */
+  attempt: number
+}
+
+/**
+ * Deliveries owed to webhooks. One comes into being in the very commit in which a job with a webhook ends; a retry of
+ * the job drops what is still owed for its former end.
+ */
+export interface WebhookStore {
+  /**
+   * Up to `count` that are due, longest due first, none of an origin in `without`. For `holdMs` nobody else is given
+   * them; whoever dies with one in hand leaves it to be claimed again after that.
+   */
+  claimDeliveries(ask: {
+    count: number
+    holdMs: number
+    without: readonly string[]
+    now: number
+  }): Promise<Delivery[]>
+  /** It was delivered, or given up. */
+  dropDelivery(id: string): Promise<void>
+  /** A try failed; the next one is due then. */
+  postponeDelivery(id: string, dueAt: number): Promise<void>
+  /** When the next one is due, if there is one. */
+  nextDeliveryAt(): Promise<number | undefined>
+}
+
 export interface EndpointStore {
   /** Makes the endpoint unless it exists. */
   ensureEndpoint(id: string): Promise<Endpoint>
@@ -256,6 +301,7 @@ export interface Store {
   readonly jobs: JobStore
   readonly endpoints: EndpointStore
   readonly keys: KeyStore
+  readonly webhooks: WebhookStore
   /** Calls back after each commit; answers a function that ends it. */
   watch(listener: (event: StoreEvent) => void): () => void
   /** Resolves while the store can be read and written. Throws StoreError. */

@@ -42,7 +42,6 @@ const routes: [permission: Permission, route: readonly ['GET' | 'POST', string]]
   ['worker', ['POST', '/job-done/w1/{id}']],
   ['worker', ['POST', '/job-stream/w1/{id}']],
   ['worker', ['GET', '/ping/w1']],
-  ['worker', ['GET', '/job-take/w1']],
 ]
 
 describe('a key', () => {

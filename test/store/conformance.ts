@@ -10,7 +10,7 @@ import {
 } from '../../src/job/lifecycle.ts'
 import { policySchema } from '../../src/job/job.ts'
 import type { Key } from '../../src/resource/key.ts'
-import type { Fence, LeasedJob, NewJob, Store, StoreEvent } from '../../src/store/store.ts'
+import type { Delivery, Fence, LeasedJob, NewJob, Store, StoreEvent } from '../../src/store/store.ts'
 
 export interface EngineUnderTest {
   store: Store
@@ -676,6 +676,111 @@ export function describeStore(name: string, open: () => Promise<EngineUnderTest>
         { kind: 'stop', endpoint: 'ep', worker: 'w1', id: 'job', lease: job?.lease, reason: 'cancelled' },
         { kind: 'changed', endpoint: 'ep', id: 'job', status: 'CANCELLED' },
       ])
+    })
+
+    describe('webhooks', () => {
+      const HOOK = 'https://receiver.example/done?token=1'
+      const claim = (now: number, without: string[] = [], count = 10): Promise<Delivery[]> =>
+        store.webhooks.claimDeliveries({ count, holdMs: 15_000, without, now })
+      const ends: Record<string, (id: string) => Promise<unknown>> = {
+        COMPLETED: async () =>
+          store.jobs.settle(
+            fence(await leaseOne()),
+            { event: 'complete', output: json({ made: 1 }) },
+            { now: T0 },
+          ),
+        FAILED: async () =>
+          store.jobs.settle(fence(await leaseOne()), { event: 'fail', error: ERROR }, { now: T0 }),
+        TIMED_OUT: async () =>
+          store.jobs.settle(fence(await leaseOne()), { event: 'timeOut', error: ERROR }, { now: T0 }),
+        CANCELLED: (id) => store.jobs.cancel('ep', id, T0),
+        'CANCELLED by a purge': () => store.jobs.purge('ep', T0),
+        'FAILED by a lost worker': async () => {
+          for (const round of [0, 1]) {
+            const now = T0 + round * LEASE_MS
+            await start(await leaseOne(now), now)
+            await store.jobs.sweep(now, SERVED)
+            await store.jobs.sweep(now + LEASE_MS, SERVED)
+          }
+        },
+        'TIMED_OUT by the sweeper': async () => {
+          await start(await leaseOne())
+          for (let now = T0; now <= T0 + 610_001; now += LEASE_MS) {
+            await store.jobs.extendHeldBy('ep', 'w1', ['job'], now + 2 * LEASE_MS)
+            await store.jobs.sweep(now, SERVED)
+          }
+        },
+      }
+      for (const [how, end] of Object.entries(ends)) {
+        it(`are owed the record and the input of a job that is ${how}`, async () => {
+          await submit('job', { webhook: HOOK, dialect: 'hosted' })
+          expect(await claim(T0)).toEqual([])
+          await end('job')
+          const record = await store.jobs.find('ep', 'job', T0 + 700_000 - 100_000)
+          const [delivery] = await claim(T0 + 700_000)
+          expect(delivery).toMatchObject({ url: HOOK, attempt: 1, dialect: 'hosted', record: record ?? {} })
+          expect(delivery?.record.status).toBe(how.split(' ')[0])
+          expect(read(delivery?.input)).toEqual({ id: 'job' })
+        })
+      }
+
+      it('are told once each, whoever claims, until a claim is over', async () => {
+        await submit('job', { webhook: HOOK })
+        await store.jobs.cancel('ep', 'job', T0)
+        const claimed = (await Promise.all([claim(T0), claim(T0), claim(T0 + 14_999)])).flat()
+        expect(claimed).toHaveLength(1)
+        expect(await claim(T0 + 15_000)).toHaveLength(1)
+      })
+
+      it('are tried again when it is said, with the count of the tries, until dropped', async () => {
+        await submit('job', { webhook: HOOK })
+        await store.jobs.cancel('ep', 'job', T0)
+        const [first] = await claim(T0)
+        await store.webhooks.postponeDelivery(first?.id ?? '', T0 + 500)
+        expect(await store.webhooks.nextDeliveryAt()).toBe(T0 + 500)
+        expect(await claim(T0 + 499)).toEqual([])
+        const [second] = await claim(T0 + 500)
+        expect(second).toMatchObject({ id: first?.id, attempt: 2 })
+        await store.webhooks.dropDelivery(second?.id ?? '')
+        expect(await store.webhooks.nextDeliveryAt()).toBeUndefined()
+      })
+
+      it('outlive their job and a restart, and leave out what their receiver is too busy for', async () => {
+        await submit('job', { webhook: HOOK })
+        await submit('other', { webhook: 'http://other.example/' })
+        await store.jobs.purge('ep', T0)
+        await store.jobs.sweep(T0 + 60_000, SERVED)
+        expect(await statusOf('job', T0 + 60_000)).toBeUndefined()
+        store = await engine.reopen()
+        const [only, ...more] = await claim(T0 + 60_000, ['https://receiver.example'])
+        expect([only?.record.id, more]).toEqual(['other', []])
+        expect((await claim(T0 + 60_000)).map(({ record }) => record.id)).toEqual(['job'])
+      })
+
+      it('are not owed the former end of a job that is retried', async () => {
+        await submit('job', { webhook: HOOK })
+        await ends['FAILED']?.('job')
+        await store.jobs.retry('ep', 'job', T0)
+        expect(await claim(T0 + 1)).toEqual([])
+        await store.jobs.cancel('ep', 'job', T0 + 2)
+        expect((await claim(T0 + 2)).map(({ record }) => record.status)).toEqual(['CANCELLED'])
+      })
+
+      it('are nothing to a job that has none, nor told of a deletion', async () => {
+        await bringTo('COMPLETED', 'plain')
+        await submit('expires', { webhook: HOOK })
+        await store.jobs.sweep(T0 + 86_400_000, SERVED)
+        expect(await claim(T0 + 90_000_000)).toEqual([])
+      })
+
+      it('wake whoever delivers', async () => {
+        const told: StoreEvent[] = []
+        const stop = store.watch((event) => void told.push(event))
+        await submit('job', { webhook: HOOK })
+        await store.jobs.cancel('ep', 'job', T0)
+        stop()
+        expect(told).toContainEqual({ kind: 'webhook' })
+      })
     })
 
     it('keeps keys by their hash, with what each may do, until they are revoked', async () => {

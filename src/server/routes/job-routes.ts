@@ -13,7 +13,8 @@ import {
 import type { Queue } from '../../queue/queue.ts'
 import type { Workers } from '../../queue/workers.ts'
 import { requirePermission } from '../auth.ts'
-import { chunksBody, delivery, recordBody, sendJson } from '../replies.ts'
+import { recordBody } from '../../queue/record-body.ts'
+import { chunksBody, delivery, sendJson } from '../replies.ts'
 
 /** One job, read. */
 export const jobRoutes: FastifyPluginAsyncZod<{ queue: Queue }> = async (app, { queue }) => {

@@ -8,7 +8,8 @@ import { limits } from '../../job/limits.ts'
 import { endpointParamsSchema, runsyncQuerySchema, submittedSchema } from '../../protocol/endpoint-api.ts'
 import { Refusal } from '../../protocol/errors.ts'
 import type { Queue, SubmitOptions } from '../../queue/queue.ts'
-import { delivery, recordBody, sendJson } from '../replies.ts'
+import { recordBody } from '../../queue/record-body.ts'
+import { delivery, sendJson } from '../replies.ts'
 
 export const submitRoutes: FastifyPluginAsyncZod<{ queue: Queue }> = async (app, { queue }) => {
   app.post('/run', {

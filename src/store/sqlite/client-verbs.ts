@@ -5,6 +5,7 @@ import type { Enqueued, JobStore, NewJob } from '../store.ts'
 import { deleteChunks, ENDS_RUN, integer, IS_PRESENT, text, type Context, type Row } from './context.ts'
 import type { Transaction } from './group-commit.ts'
 import { emitStop } from './emit-stop.ts'
+import { oweWebhook } from './owe-webhook.ts'
 import { removeJob } from './remove-job.ts'
 import { inStatuses } from './schema.ts'
 
@@ -25,9 +26,9 @@ export class SqliteClientVerbs implements ClientVerbs {
       const position = this.#context.nextPosition()
       const inserted = statements.find(
         `insert into jobs (id, endpoint, status, position, submitted_at, counted_from, gone_at, retention_ms,
-           execution_timeout_ms, low_priority, ttl_ms, webhook, s3_config, trace, idempotency_key, body_hash)
+           execution_timeout_ms, low_priority, ttl_ms, webhook, dialect, s3_config, trace, idempotency_key, body_hash)
          values ($id, $endpoint, 'IN_QUEUE', $position, $now, $now, $now + $ttl, $retention,
-           $timeout, $low, $ttl, $webhook, $s3, $trace, $key, $hash) returning seq`,
+           $timeout, $low, $ttl, $webhook, $dialect, $s3, $trace, $key, $hash) returning seq`,
         {
           id: job.id,
           endpoint: job.endpoint,
@@ -38,6 +39,7 @@ export class SqliteClientVerbs implements ClientVerbs {
           timeout: job.policy.executionTimeout ?? null,
           low: job.policy.lowPriority ? 1 : 0,
           webhook: job.webhook ?? null,
+          dialect: job.dialect ?? null,
           s3: job.sealedS3Config ?? null,
           trace: job.trace ? JSON.stringify(job.trace) : null,
           key: job.idempotency?.key ?? null,
@@ -68,6 +70,7 @@ export class SqliteClientVerbs implements ClientVerbs {
       )
       counters.moved(endpoint, 'cancel', status)
       if (row['lease'] !== null) emitStop(transaction, row, 'cancelled')
+      oweWebhook(this.#context, transaction, row, now)
       transaction.emit({ kind: 'changed', endpoint, id, status: transitions.cancel.to })
       return { kind: 'done' as const, status: transitions.cancel.to }
     })
@@ -83,10 +86,11 @@ export class SqliteClientVerbs implements ClientVerbs {
       const expiresAt = integer(row['submitted_at']) + integer(row['ttl_ms'])
       if (expiresAt <= now) return { kind: 'ttl-passed' as const }
       deleteChunks(statements, row['seq'] ?? null)
+      if (row['webhook'] !== null) statements.run('delete from deliveries where id = $id', { id })
       statements.run(
         `update jobs set status = '${transitions.retry.to}', reason = '${transitions.retry.reason}',
            position = $position, attempt = 1, runs_alone = 0, counted_from = $now, ran_ms = 0, execution_ms = null, worker = null,
-           ended_at = null, gone_at = $expiresAt, output = null, error = null where seq = $seq`,
+           ended_at = null, gone_at = $expiresAt, output = null, error = null, error_text = null where seq = $seq`,
         { seq: integer(row['seq']), position: this.#context.nextPosition(), expiresAt, now },
       )
       counters.moved(endpoint, 'retry', status)
@@ -102,12 +106,13 @@ export class SqliteClientVerbs implements ClientVerbs {
       const purged = statements.all(
         `update jobs set status = '${transitions.purge.to}', reason = '${transitions.purge.reason}',
            ended_at = $now, gone_at = $now + retention_ms
-         where endpoint = $endpoint and ${inStatuses(transitions.purge.from)} and ${IS_PRESENT} returning id`,
+         where endpoint = $endpoint and ${inStatuses(transitions.purge.from)} and ${IS_PRESENT} returning seq, id, webhook`,
         { endpoint, now },
       )
       counters.moved(endpoint, 'purge', 'IN_QUEUE', purged.length)
       for (const row of purged) {
         transaction.emit({ kind: 'changed', endpoint, id: text(row['id']), status: transitions.purge.to })
+        oweWebhook(this.#context, transaction, row, now)
       }
       return purged.length
     })
@@ -130,7 +135,7 @@ export class SqliteClientVerbs implements ClientVerbs {
 
   #findPresent(endpoint: string, id: string, now: number): Row | undefined {
     return this.#context.statements.find(
-      `select seq, id, endpoint, status, worker, lease, submitted_at, ttl_ms, last_index from jobs
+      `select seq, id, endpoint, status, worker, lease, submitted_at, ttl_ms, last_index, webhook from jobs
        where id = $id and endpoint = $endpoint and ${IS_PRESENT}`,
       { id, endpoint, now },
     )

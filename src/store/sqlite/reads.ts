@@ -25,7 +25,7 @@ export class SqliteReads implements Reads {
   async find(endpoint: string, id: string, now: number): Promise<JobRecord | undefined> {
     const row = this.#context.statements.find(
       `select id, endpoint, status, reason, attempt, worker, submitted_at, counted_from, ran_ms, started_at, ended_at,
-         execution_ms, output, error, progress
+         execution_ms, output, error, error_text, progress
        from jobs where id = $id and endpoint = $endpoint and ${IS_PRESENT}`,
       { id, endpoint, now },
     )
@@ -100,7 +100,8 @@ export class SqliteReads implements Reads {
   }
 }
 
-function readRecord(row: Row, now: number): JobRecord {
+/** `row` has the columns of a job's record. */
+export function readRecord(row: Row, now: number): JobRecord {
   const startedAt = row['started_at']
   const runningMs = typeof startedAt === 'number' ? Math.max(0, now - startedAt) : undefined
   const until = typeof row['ended_at'] === 'number' ? row['ended_at'] : now
@@ -116,6 +117,7 @@ function readRecord(row: Row, now: number): JobRecord {
     executionTime: runningMs ?? Number(row['execution_ms'] ?? 0),
     ...optional('output', row['output'], blob),
     ...optional('error', row['error'], (value) => storedErrorSchema.parse(value)),
+    ...optional('errorText', row['error_text'], text),
     ...optional('progress', row['progress'], blob),
   }
 }

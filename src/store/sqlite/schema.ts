@@ -110,6 +110,39 @@ const migrations: readonly string[] = [
   update keys set id = 'key_' || lower(hex(randomblob(8)));
   create unique index keys_id on keys (id);
   `,
+  `
+  alter table jobs add column dialect text;
+  /** A foreign worker's own words. */
+  alter table jobs add column error_text text;
+  /** What webhooks are owed: a copy of the job as it ended, which its deletion does not touch. */
+  create table deliveries (
+    /** Never used twice: a try may still be under way when its delivery is dropped. */
+    seq integer primary key autoincrement,
+    url text not null,
+    origin text not null,
+    due_at integer not null,
+    attempts integer not null default 0,
+    id text not null,
+    endpoint text not null,
+    dialect text,
+    status text not null,
+    reason text,
+    attempt integer not null,
+    worker text,
+    submitted_at integer not null,
+    counted_from integer not null,
+    ran_ms integer not null,
+    ended_at integer not null,
+    execution_ms integer,
+    trace text,
+    error text,
+    error_text text,
+    output blob,
+    input blob not null
+  );
+  create index deliveries_due on deliveries (due_at);
+  create index deliveries_job on deliveries (id);
+  `,
 ]
 
 export const SCHEMA_VERSION = migrations.length

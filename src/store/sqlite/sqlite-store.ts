@@ -10,6 +10,7 @@ import {
   type KeyStore,
   type Store,
   type StoreEvent,
+  type WebhookStore,
 } from '../store.ts'
 import { SqliteClientVerbs } from './client-verbs.ts'
 import { Counters, integer, Statements, text, type Context, type Row } from './context.ts'
@@ -20,6 +21,7 @@ import { realFile } from './real-file.ts'
 import { SqliteReads } from './reads.ts'
 import { BUSY_MS, migrate } from './schema.ts'
 import { SqliteSweep } from './sweep.ts'
+import { SqliteWebhooks } from './webhooks.ts'
 import { SqliteWorkerVerbs } from './worker-verbs.ts'
 
 export interface SqliteOptions {
@@ -69,6 +71,7 @@ class SqliteStore implements Store {
   readonly jobs: JobStore
   readonly endpoints: EndpointStore
   readonly keys: KeyStore
+  readonly webhooks: WebhookStore
   readonly #db: DatabaseSync
   readonly #commits: GroupCommit
   readonly #release: () => void
@@ -91,6 +94,7 @@ class SqliteStore implements Store {
     this.jobs = composeJobs(context)
     this.endpoints = composeEndpoints(context)
     this.keys = new SqliteKeys(context)
+    this.webhooks = new SqliteWebhooks(context)
   }
 
   watch(listener: (event: StoreEvent) => void): () => void {

@@ -6,13 +6,15 @@ import type { StopCause } from '../store.ts'
 import { deleteChunks, ENDS_RUN, integer, text, type Context, type Row } from './context.ts'
 import type { Transaction } from './group-commit.ts'
 import { emitStop } from './emit-stop.ts'
+import { oweWebhook } from './owe-webhook.ts'
 import { removeJob } from './remove-job.ts'
 import { inStatuses } from './schema.ts'
 
 /** Rows of one kind in one round: about 10 ms of work, so that requests are never kept waiting long. */
 const ROUND = 500
 
-const FIELDS = 'seq, id, endpoint, status, worker, lease, last_index, attempt, is_confirmed, started_at'
+const FIELDS =
+  'seq, id, endpoint, status, worker, lease, last_index, attempt, is_confirmed, started_at, webhook'
 
 export class SqliteSweep {
   readonly #context: Context
@@ -135,6 +137,7 @@ export class SqliteSweep {
     )
     counters.moved(endpoint, end.event, statusOf(row))
     emitStop(transaction, row, end.stop)
+    oweWebhook(this.#context, transaction, row, end.now)
     transaction.emit({ kind: 'changed', endpoint, id: text(row['id']), status: to })
   }
 }

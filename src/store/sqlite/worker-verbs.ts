@@ -18,6 +18,7 @@ import {
   type Row,
 } from './context.ts'
 import type { Transaction } from './group-commit.ts'
+import { oweWebhook } from './owe-webhook.ts'
 import { inStatuses } from './schema.ts'
 
 type WorkerVerbs = Pick<
@@ -210,23 +211,25 @@ export class SqliteWorkerVerbs implements WorkerVerbs {
     const { guard, bind } = fenceGuard(fence, end.event)
     const status = transitions[end.event].to
     // The worker's monotonic measure is the truth; the wall clock stands in where the wire has none.
-    const changed = statements.run(
+    const row = statements.find(
       `update jobs set status = '${status}', reason = null, ended_at = $now, gone_at = $now + retention_ms,
-           output = $output, error = $error,
+           output = $output, error = $error, error_text = $errorText,
            ran_ms = ran_ms + coalesce($executionMs, max(0, $now - started_at), 0),
            execution_ms = coalesce($executionMs, max(0, $now - started_at), 0),
            started_at = null, deadline_at = null, lease = null, lease_expires_at = null, is_confirmed = 0, progress = null
-         where ${guard} and ${IS_PRESENT}`,
+         where ${guard} and ${IS_PRESENT} returning seq, webhook`,
       {
         ...bind,
         now: report.now,
         executionMs: report.executionMs ?? null,
         output: ('output' in end ? end.output : undefined) ?? null,
         error: 'error' in end ? JSON.stringify(end.error) : null,
+        errorText: ('errorText' in end ? end.errorText : undefined) ?? null,
       },
     )
-    if (changed === 0) return 'stale'
+    if (!row) return 'stale'
     counters.moved(fence.endpoint, end.event, 'IN_PROGRESS')
+    oweWebhook(this.#context, transaction, row, report.now)
     transaction.emit({ kind: 'changed', endpoint: fence.endpoint, id: fence.id, status })
     return 'accepted'
   }

@@ -1,0 +1,94 @@
+// The queue service over a store, without HTTP: what clients and workers ask of, and what goes on by itself.
+
+import type { Clock } from '../lib/clock.ts'
+import type { Store } from '../store/store.ts'
+import { Dispatch } from './dispatch.ts'
+import { ForeignWorkers } from './foreign-workers.ts'
+import { JobWatch } from './job-watch.ts'
+import { LeaseLine } from './lease-line.ts'
+import { Queue } from './queue.ts'
+import { SecretBox } from './secret-box.ts'
+import { runSweeper } from './sweeper.ts'
+import { WebhookCall } from './webhook-call.ts'
+import { Webhooks, type WebhookAttempt } from './webhooks.ts'
+import { Workers } from './workers.ts'
+
+export interface ServiceSettings {
+  /** Seals what must not be readable in the store. */
+  secret: string
+  /** How long a lease lives unheard, ms. */
+  leaseMs?: number
+  /** Without it webhooks at addresses of this machine and of private networks are refused. */
+  allowPrivateWebhooks?: boolean
+  /** Signs webhook calls. */
+  webhookSecret?: string
+}
+
+export interface ServiceOptions extends ServiceSettings {
+  store: Store
+  clock: Clock
+  onWebhook: (attempt: WebhookAttempt) => void
+  onError: (cause: unknown) => void
+}
+
+const DEFAULT_LEASE_MS = 10_000
+
+export class Service {
+  readonly queue: Queue
+  readonly dispatch: Dispatch
+  readonly foreign: ForeignWorkers
+  readonly workers: Workers
+  readonly #stopping = new AbortController()
+  readonly #line: LeaseLine
+  readonly #watch: JobWatch
+  readonly #webhookCall: WebhookCall
+  readonly #background: Promise<unknown>
+
+  constructor(options: ServiceOptions) {
+    const { store, clock, onError, onWebhook, webhookSecret } = options
+    const { leaseMs = DEFAULT_LEASE_MS, allowPrivateWebhooks = false } = options
+    const stopping = this.#stopping.signal
+    const secrets = new SecretBox(options.secret)
+    const workers = new Workers(clock)
+    const watch = new JobWatch(store)
+    const line = new LeaseLine({ store, clock, secrets, onError })
+    const call = new WebhookCall({
+      allowPrivate: allowPrivateWebhooks,
+      ...(webhookSecret !== undefined && { signingSecret: webhookSecret }),
+    })
+    this.workers = workers
+    this.#watch = watch
+    this.#line = line
+    this.#webhookCall = call
+    this.queue = new Queue({ store, watch, secrets, clock, stopping, allowPrivateWebhooks })
+    this.dispatch = new Dispatch({ store, line, workers, clock, leaseMs, onError })
+    this.foreign = new ForeignWorkers({ store, line, workers, clock, stopping, onError })
+    const webhooks = new Webhooks({
+      store,
+      clock,
+      onError,
+      onAttempt: onWebhook,
+      send: (request, signal) => call.send(request, signal),
+    })
+    this.#background = Promise.all([
+      runSweeper({ store, clock, leaseMs, onError }, stopping),
+      webhooks.run(stopping),
+    ])
+  }
+
+  /** Answers whoever waits with what there is; from now on nobody is leased anything. */
+  stop(): void {
+    this.#stopping.abort()
+    this.dispatch.close()
+    this.foreign.close()
+  }
+
+  /** Resolves once nothing goes on any more. The store stays open. */
+  async close(): Promise<void> {
+    this.stop()
+    this.#line.close()
+    this.#watch.close()
+    await this.#background
+    await this.#webhookCall.close()
+  }
+}
