@@ -40,7 +40,14 @@ async function measure(concurrency: number, jobs: number): Promise<number> {
   try {
     await preload(join(dir, 'queue.db'), jobs)
     writeFileSync(join(dir, 'noop.mjs'), 'export default () => null\n')
-    const server = start(['serve', '--store', `sqlite:${join(dir, 'queue.db')}`, '--port', '0'])
+    const server = start([
+      'serve',
+      '--store',
+      `sqlite:${join(dir, 'queue.db')}`,
+      '--port',
+      '0',
+      '--no-rate-limits',
+    ])
     const endpointUrl = await firstMatch(server, /Serving (\S+)/)
     const client = new Client({ endpointUrl, apiKey: KEY })
     const from = performance.now()

@@ -2,6 +2,7 @@
 
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError, InvalidArgumentError } from 'commander'
+import { limits } from '../job/limits.ts'
 import { fail } from './fail.ts'
 import type { ServeOptions } from './serve.ts'
 
@@ -40,6 +41,13 @@ function addServe(program: Command): void {
     .option('--port <number>', 'port to listen on; 0 takes a free one', port, 8000)
     .option('--host <address>', 'address to listen on', '127.0.0.1')
     .option('--endpoint <names...>', 'endpoints to make; "default" when there is none')
+    .option('--no-rate-limits', 'let every key ask as often as it likes')
+    .option(
+      '--requests-per-worker <number>',
+      'what each running worker adds to a rate',
+      requestsPerWorker,
+      50,
+    )
     .option('--allow-private-webhooks', 'call webhooks of this machine and of private networks too', false)
     .addHelpText('after', '\nExample:\n  longshore serve --store sqlite:queue.db --port 8000 --endpoint ocr')
     .action(
@@ -146,6 +154,13 @@ function addKeys(program: Command): void {
 function version(): string {
   const manifest: unknown = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
   return (manifest as { version: string }).version
+}
+
+function requestsPerWorker(text: string): number {
+  const { min, max } = limits.requestsPerWorker
+  const value = Number(text)
+  if (/^\d+$/.test(text) && value >= min && value <= max) return value
+  throw new InvalidArgumentError(`It must be a whole number from ${min} to ${max}.`)
 }
 
 function port(text: string): number {

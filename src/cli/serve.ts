@@ -21,6 +21,8 @@ export interface ServeOptions {
   host: string
   endpoints: string[]
   allowPrivateWebhooks: boolean
+  rateLimits: boolean
+  requestsPerWorker: number
 }
 
 /** Serves until it is told to stop. */
@@ -40,6 +42,8 @@ export async function serve(options: ServeOptions): Promise<void> {
       secret,
       ...(ownerKey !== undefined && { ownerKey }),
       allowPrivateWebhooks: options.allowPrivateWebhooks,
+      hasRateLimits: options.rateLimits,
+      requestsPerWorker: options.requestsPerWorker,
       ...webhookSecretOf(process.env),
     })
     try {

@@ -41,6 +41,24 @@ export const limits = {
   /** What a foreign worker may post: an output, its error text, and room for the envelope. */
   reportBodyBytes: 24 * MiB,
   errorTextChars: 32_000,
+  /** What rates are counted over. */
+  rateWindowMs: 10_000,
+  /** What each running worker adds to a rate, where that comes to more than the rate itself. */
+  requestsPerWorker: { default: 50, min: 0, max: 1_000_000 },
   /** Jobs of one worker at a time. */
   concurrency: 1_000,
 } as const
+
+/** How often a key may ask for what on one endpoint within 10 seconds, and how many of them at a time. */
+export const rateLimits = {
+  runsync: { requests: 2_000, concurrent: 400 },
+  run: { requests: 1_000, concurrent: 200 },
+  status: { requests: 2_000, concurrent: 400 },
+  stream: { requests: 2_000, concurrent: 400 },
+  cancel: { requests: 100, concurrent: 20 },
+  'purge-queue': { requests: 2, concurrent: undefined },
+  openai: { requests: 2_000, concurrent: 400 },
+  requests: { requests: 10, concurrent: 2 },
+} as const satisfies Record<string, { requests: number; concurrent: number | undefined }>
+
+export type RatedOperation = keyof typeof rateLimits

@@ -79,6 +79,12 @@ export const refusals = {
     text: (p) =>
       `The exchange cannot be read: ${p['problem']}. Run the same version of longshore on both sides.`,
   },
+  TOO_MANY_REQUESTS: {
+    status: 429,
+    when: 'The key asks more often for this, or for more of it at a time, than its rate allows.',
+    text: (p) =>
+      `${p['operation']} takes ${p['limit']} requests ${p['per']} from one key and endpoint, and this is one more. Try again in ${p['retryAfter']} s, and wait longer after each further try.`,
+  },
   STORE_FULL: {
     status: 503,
     when: 'The disk or the quota of the store is full. Nothing was accepted; reads go on.',

@@ -2,13 +2,16 @@
 
 import Fastify, { LogController, type FastifyBaseLogger, type FastifyInstance } from 'fastify'
 import { serializerCompiler, validatorCompiler } from 'fastify-type-provider-zod'
+import { limits } from '../job/limits.ts'
 import type { Clock } from '../lib/clock.ts'
+import { RateLimit } from '../queue/rate-limit.ts'
 import { Service, type ServiceSettings } from '../queue/service.ts'
 import type { WebhookAttempt } from '../queue/webhooks.ts'
 import type { Store } from '../store/store.ts'
 import { Auth } from './auth.ts'
 import { readBodiesByRoute } from './body.ts'
 import { clientErrorHandler, errorHandler, notFoundHandler, refuseExpectation } from './error-handler.ts'
+import { limitRates } from './rate-limits.ts'
 import { exchangeRoutes } from './routes/exchange-routes.ts'
 import { foreignReportRoutes, foreignTakeRoutes } from './routes/foreign-routes.ts'
 import { jobRoutes, queueRoutes } from './routes/job-routes.ts'
@@ -20,6 +23,10 @@ export interface AppOptions extends ServiceSettings {
   logger: FastifyBaseLogger
   /** Valid while this process runs, never stored. */
   ownerKey?: string
+  /** True by default. */
+  hasRateLimits?: boolean
+  /** What each running worker adds to a rate; 50 by default. */
+  requestsPerWorker?: number
 }
 
 export interface App {
@@ -31,13 +38,14 @@ export interface App {
 /** How long requests under way may take to end when the service stops. */
 const CLOSE_MS = 2_000
 
-export function buildApp({ logger, ownerKey, ...options }: AppOptions): App {
-  const { store, clock } = options
+export function buildApp({ logger, ownerKey, hasRateLimits = true, ...options }: AppOptions): App {
+  const { store, clock, requestsPerWorker = limits.requestsPerWorker.default } = options
   const service = new Service({
     ...options,
     onError: (err) => logger.error({ err }, 'background work failed'),
     onWebhook: (attempt) => logWebhook(logger, attempt),
   })
+  const rateLimit = new RateLimit({ clock, requestsPerWorker })
   const http = bareHttp(logger)
   http.get('/healthz', async () => {
     await store.ping()
@@ -51,6 +59,7 @@ export function buildApp({ logger, ownerKey, ...options }: AppOptions): App {
   http.register(
     async (scope) => {
       auth.guard(scope)
+      if (hasRateLimits) limitRates(scope, rateLimit, service)
       await scope.register(submitRoutes, service)
       await scope.register(jobRoutes, service)
       await scope.register(queueRoutes, service)

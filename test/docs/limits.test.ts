@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { limits } from '../../src/job/limits.ts'
+import { limits, rateLimits } from '../../src/job/limits.ts'
 import { readPage, tableUnder } from './markdown.ts'
 
 describe('docs/http-api.md', () => {
@@ -9,6 +9,18 @@ describe('docs/http-api.md', () => {
       Number(value?.replaceAll(',', '')),
     ])
     expect(Object.fromEntries(listed)).toEqual(flatten(limits))
+  })
+
+  it('lists every rate of the code, and no other', () => {
+    const number = (text = ''): number | undefined =>
+      text === '' ? undefined : Number(text.replaceAll(',', ''))
+    const listed = tableUnder(readPage('docs/http-api.md'), 'Rates').map(
+      ([operation, requests, concurrent]) => [
+        operation,
+        { requests: number(requests), concurrent: number(concurrent) },
+      ],
+    )
+    expect(Object.fromEntries(listed)).toEqual(rateLimits)
   })
 })
 

@@ -30,10 +30,12 @@ export interface TestServiceOptions {
   /** In memory by default. */
   file?: string
   secret?: string
+  /** False by default: tests may ask as often as they like. */
+  hasRateLimits?: boolean
 }
 
 export async function startTestService(options: TestServiceOptions = {}): Promise<TestService> {
-  const { maxPages, leaseMs, file = ':memory:', secret = 'test-secret' } = options
+  const { maxPages, leaseMs, file = ':memory:', secret = 'test-secret', hasRateLimits = false } = options
   const store = openSqliteStore({ file, ...(maxPages !== undefined && { maxPages }) })
   await store.endpoints.ensureEndpoint('default')
   const logged: string[] = []
@@ -44,6 +46,7 @@ export async function startTestService(options: TestServiceOptions = {}): Promis
     logger,
     ownerKey: KEY,
     secret,
+    hasRateLimits,
     ...(leaseMs !== undefined && { leaseMs }),
   })
   await app.http.ready()

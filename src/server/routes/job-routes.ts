@@ -19,7 +19,7 @@ import { chunksBody, delivery, sendJson } from '../replies.ts'
 /** One job, read. */
 export const jobRoutes: FastifyPluginAsyncZod<{ queue: Queue }> = async (app, { queue }) => {
   app.get('/status/:id', {
-    config: { permission: 'read' },
+    config: { permission: 'read', operation: 'status' },
     schema: { params: jobParamsSchema, querystring: statusQuerySchema },
     async handler(request, reply) {
       const { endpointId, id } = request.params
@@ -33,7 +33,7 @@ export const jobRoutes: FastifyPluginAsyncZod<{ queue: Queue }> = async (app, { 
   })
 
   app.get('/stream/:id', {
-    config: { permission: 'read' },
+    config: { permission: 'read', operation: 'stream' },
     schema: { params: jobParamsSchema, querystring: streamQuerySchema },
     async handler(request, reply) {
       const { endpointId, id } = request.params
@@ -60,7 +60,7 @@ export const queueRoutes: FastifyPluginAsyncZod<{ queue: Queue; workers: Workers
   { queue, workers },
 ) => {
   app.post('/cancel/:id', {
-    config: { permission: 'write' },
+    config: { permission: 'write', operation: 'cancel' },
     schema: { params: jobParamsSchema, response: { 200: submittedSchema } },
     handler: (request) => queue.cancel(request.params.endpointId, request.params.id),
   })
@@ -72,7 +72,7 @@ export const queueRoutes: FastifyPluginAsyncZod<{ queue: Queue; workers: Workers
   })
 
   app.post('/purge-queue', {
-    config: { permission: 'write' },
+    config: { permission: 'write', operation: 'purge-queue' },
     schema: { params: endpointParamsSchema, response: { 200: purgedSchema } },
     handler: async (request) => ({
       removed: await queue.purge(request.params.endpointId),

@@ -14,7 +14,7 @@ import { delivery, sendJson } from '../replies.ts'
 export const submitRoutes: FastifyPluginAsyncZod<{ queue: Queue }> = async (app, { queue }) => {
   app.post('/run', {
     bodyLimit: limits.runBodyBytes,
-    config: { body: 'submission', permission: 'write' },
+    config: { body: 'submission', permission: 'write', operation: 'run' },
     schema: { params: endpointParamsSchema, body: submissionSchema, response: { 200: submittedSchema } },
     handler: (request) =>
       queue.submit(request.params.endpointId, request.body, {
@@ -26,7 +26,7 @@ export const submitRoutes: FastifyPluginAsyncZod<{ queue: Queue }> = async (app,
 
   app.post('/runsync', {
     bodyLimit: limits.runsyncBodyBytes,
-    config: { body: 'submission', permission: 'write' },
+    config: { body: 'submission', permission: 'write', operation: 'runsync' },
     schema: { params: endpointParamsSchema, querystring: runsyncQuerySchema, body: submissionSchema },
     async handler(request, reply) {
       const { endpointId } = request.params
