@@ -3,14 +3,14 @@
 import { Latch } from '../lib/latch.ts'
 import type { Store } from '../store/store.ts'
 
-/** Wakes whoever waits for a job when it changes or has new chunks. */
+/** Wakes whoever waits for a job when it changes, has new chunks or progress. */
 export class JobWatch {
   readonly #latches = new Map<string, Set<Latch>>()
   readonly #stop: () => void
 
   constructor(store: Store) {
     this.#stop = store.watch((event) => {
-      if (event.kind !== 'changed' && event.kind !== 'chunks') return
+      if (event.kind !== 'changed' && event.kind !== 'chunks' && event.kind !== 'progress') return
       for (const latch of this.#latches.get(event.id) ?? []) latch.set()
     })
   }

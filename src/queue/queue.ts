@@ -9,6 +9,7 @@ import { limits } from '../job/limits.ts'
 import { Refusal } from '../protocol/errors.ts'
 import type { Submitted } from '../protocol/endpoint-api.ts'
 import type { Dialect, JobCounts, JobRecord, Store, StoredChunk } from '../store/store.ts'
+import { followJob, type JobNews } from './job-follow.ts'
 import type { JobWatch } from './job-watch.ts'
 import type { SecretBox } from './secret-box.ts'
 
@@ -151,6 +152,17 @@ export class Queue {
       }
       await watched.latch.wait(clock, left, [gone, stopping])
     }
+  }
+
+  /** News of the job as it comes, from after a chunk's index. Refuses at once when there is no such job. */
+  async follow(
+    endpoint: string,
+    id: string,
+    { after, gone }: { after: number; gone: AbortSignal },
+  ): Promise<AsyncGenerator<JobNews>> {
+    const { store, watch, clock, stopping } = this.#options
+    await this.find(endpoint, id)
+    return followJob({ store, watch, clock, endpoint, id, after, signals: [gone, stopping] })
   }
 
   /** Until `written` or `lost` is called nobody else is given what comes after the read position. */

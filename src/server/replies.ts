@@ -6,12 +6,11 @@ import type { StoredChunk } from '../store/store.ts'
 
 /** Chunks as `streamAnswerSchema` has them. */
 export function chunksBody(chunks: readonly StoredChunk[]): Buffer {
-  return jsonArrayOfRaw(
-    chunks.map(({ index, attempt, output, metrics, part }) => {
-      const raw = { output, metrics: Buffer.from(metrics ?? '{}') }
-      return jsonWithRaw({ index, attempt, part }, raw)
-    }),
-  )
+  return jsonArrayOfRaw(chunks.map(chunkBody))
+}
+
+export function chunkBody({ index, attempt, output, metrics, part }: StoredChunk): Buffer {
+  return jsonWithRaw({ index, attempt, part }, { output, metrics: Buffer.from(metrics ?? '{}') })
 }
 
 export function sendJson(reply: FastifyReply, body: Buffer): FastifyReply {

@@ -126,7 +126,10 @@ export type StreamRead =
       kind: 'read'
       status: JobStatus
       chunks: StoredChunk[]
-      /** Index of the newest chunk there is. */ lastIndex: number
+      /** Index of the newest chunk there is. */
+      lastIndex: number
+      /** What readers have up to this index was an earlier lease's: it does not belong to the chunks after it. */
+      leaseIndex: number
     }
 
 export interface JobCounts {
@@ -144,6 +147,7 @@ export type StoreEvent =
   /** The job ended, was deleted, or went back to the queue. */
   | { kind: 'changed'; endpoint: string; id: string; status: JobStatus | 'deleted' }
   | { kind: 'chunks'; endpoint: string; id: string }
+  | { kind: 'progress'; endpoint: string; id: string }
   /** A job with a webhook has ended. */
   | { kind: 'webhook' }
   /** A lease ended without its worker's doing. */

@@ -14,6 +14,7 @@ import type { Queue } from '../../queue/queue.ts'
 import type { Workers } from '../../queue/workers.ts'
 import { requirePermission } from '../auth.ts'
 import { recordBody } from '../../queue/record-body.ts'
+import { lastEventId, pushFormOf, pushNews } from '../job-push.ts'
 import { chunksBody, delivery, sendJson } from '../replies.ts'
 
 /** One job, read. */
@@ -38,6 +39,15 @@ export const jobRoutes: FastifyPluginAsyncZod<{ queue: Queue }> = async (app, { 
     async handler(request, reply) {
       const { endpointId, id } = request.params
       const { after, wait } = request.query
+      const form = pushFormOf(request.headers.accept)
+      if (form) {
+        const from = lastEventId(request.headers['last-event-id']) ?? after ?? 0
+        return pushNews(
+          reply,
+          form,
+          await queue.follow(endpointId, id, { after: from, gone: delivery(reply).gone }),
+        )
+      }
       const delivered = delivery(reply)
       const answer = await queue.stream(endpointId, id, {
         gone: delivered.gone,

@@ -39,7 +39,7 @@ export class SqliteReads implements Reads {
   ): Promise<StreamRead> {
     const { statements } = this.#context
     const job = statements.find(
-      `select seq, status, last_index, read_index from jobs where id = $id and endpoint = $endpoint and ${IS_PRESENT}`,
+      `select seq, status, last_index, lease_index, read_index from jobs where id = $id and endpoint = $endpoint and ${IS_PRESENT}`,
       { id, endpoint, now: read.now },
     )
     if (!job) return { kind: 'gone' }
@@ -56,6 +56,7 @@ export class SqliteReads implements Reads {
       status: text(job['status']) as JobStatus,
       chunks: rows.map(readChunk),
       lastIndex: integer(job['last_index']),
+      leaseIndex: integer(job['lease_index']),
     }
   }
 

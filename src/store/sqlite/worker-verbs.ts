@@ -174,14 +174,12 @@ export class SqliteWorkerVerbs implements WorkerVerbs {
 
   setProgress(fence: Fence, progress: Uint8Array): Promise<FencedAnswer> {
     const { guard, bind } = fenceGuard(fence, 'start')
-    return this.#context.commits.submit(() =>
-      answer(
-        this.#context.statements.run(`update jobs set progress = $progress where ${guard}`, {
-          ...bind,
-          progress,
-        }),
-      ),
-    )
+    return this.#context.commits.submit((transaction) => {
+      const sql = `update jobs set progress = $progress where ${guard}`
+      const said = answer(this.#context.statements.run(sql, { ...bind, progress }))
+      if (said === 'accepted') transaction.emit({ kind: 'progress', endpoint: fence.endpoint, id: fence.id })
+      return said
+    })
   }
 
   settle(...[fence, end, report]: Parameters<JobStore['settle']>): ReturnType<JobStore['settle']> {
