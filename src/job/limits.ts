@@ -32,6 +32,10 @@ export const limits = {
   streamReadBytes: 8 * MB,
   /** Chunks of one job that were not yet acknowledged, before its generator has to wait. */
   unsentChunkBytes: 4 * MB,
+  /** Jobs on one page of a list. */
+  listJobs: { default: 100, min: 1, max: 1_000 },
+  /** How long a request of the OpenAI kind waits for its job. */
+  openaiWaitMs: 600_000,
   endpointIdChars: 64,
   idempotencyKeyChars: 255,
   webhookUrlChars: 2048,

@@ -8,7 +8,9 @@ import { queryInt } from './query.ts'
 export const endpointParamsSchema = z.object({ endpointId: endpointIdSchema })
 export const jobParamsSchema = endpointParamsSchema.extend({ id: jobIdSchema })
 
-const { waitMs, ttlMs, streamWaitMs } = limits
+export const openaiParamsSchema = endpointParamsSchema.extend({ '*': z.string() })
+
+const { waitMs, ttlMs, streamWaitMs, listJobs } = limits
 
 export const runsyncQuerySchema = z.object({
   /** How long the request waits for the job's end, ms. */
@@ -25,6 +27,16 @@ export const streamQuerySchema = z.object({
   after: queryInt({ min: 0, max: Number.MAX_SAFE_INTEGER }).optional(),
   /** How long to hold an answer that would be empty, ms. */
   wait: queryInt(streamWaitMs).optional(),
+})
+
+export const requestsQuerySchema = z.object({
+  /** Jobs on one page. */
+  limit: queryInt(listJobs).optional(),
+  /** `next` of the page before. */
+  before: z
+    .string()
+    .regex(/^\d{1,15}$/, { error: "must be the 'next' of another page" })
+    .optional(),
 })
 
 export const submittedSchema = z.object({ id: jobIdSchema, status: jobStatusSchema })
@@ -45,6 +57,29 @@ export const jobRecordSchema = submittedSchema.extend({
 })
 export type JobRecordBody = z.output<typeof jobRecordSchema>
 
+/** The same in the words of the hosted platform, whose clients know errors as texts. */
+export const hostedRecordSchema = submittedSchema.extend({
+  delayTime: z.int(),
+  /** Once it has ended. */
+  executionTime: z.int().optional(),
+  workerId: z.string().optional(),
+  /** Lost attempts; left out when there were none. */
+  retries: z.int().min(1).optional(),
+  error: z.string().optional(),
+  /** The job's output, or a running job's progress. */
+  output: z.unknown().optional(),
+})
+
+const epochMs = z.int()
+
+/** A job in a list: no payloads. Times at which something happened are ms since 1970. */
+export const jobSummarySchema = jobRecordSchema.omit({ progress: true, output: true }).extend({
+  submittedAt: epochMs,
+  endedAt: epochMs.optional(),
+})
+export const requestsSchema = z.object({ requests: z.array(jobSummarySchema), next: z.string().optional() })
+export type RequestsBody = z.output<typeof requestsSchema>
+
 export const chunkSchema = z.object({
   output: z.unknown(),
   metrics: z.record(z.string(), z.unknown()),
@@ -57,12 +92,24 @@ export const chunkSchema = z.object({
 
 export const streamAnswerSchema = z.array(chunkSchema)
 
+const hostedChunkSchema = chunkSchema.pick({ output: true, part: true }).extend({
+  metrics: z.record(z.string(), z.unknown()).optional(),
+})
+export const hostedStreamSchema = z.object({ status: jobStatusSchema, stream: z.array(hostedChunkSchema) })
+
 export const purgedSchema = z.object({ removed: z.int(), status: z.literal('completed') })
 
 const count = z.int().min(0)
 export const healthSchema = z.object({
   jobs: z.object({ completed: count, failed: count, inProgress: count, inQueue: count, retried: count }),
-  workers: z.object({ idle: count, running: count }),
+  workers: z.object({
+    idle: count,
+    running: count,
+    ready: count,
+    initializing: count,
+    throttled: count,
+    unhealthy: count,
+  }),
 })
 export type HealthBody = z.output<typeof healthSchema>
 

@@ -7,7 +7,7 @@ import type { Submission, TraceContext } from '../job/job.ts'
 import { isEnded, type JobStatus } from '../job/lifecycle.ts'
 import { limits } from '../job/limits.ts'
 import { Refusal } from '../protocol/errors.ts'
-import type { Submitted } from '../protocol/endpoint-api.ts'
+import type { RequestsBody, Submitted } from '../protocol/endpoint-api.ts'
 import type { Dialect, JobCounts, JobRecord, Store, StoredChunk } from '../store/store.ts'
 import { followJob, type JobNews } from './job-follow.ts'
 import type { JobWatch } from './job-watch.ts'
@@ -43,6 +43,8 @@ export interface StreamOptions {
 export interface StreamAnswer {
   status: JobStatus
   chunks: StoredChunk[]
+  /** Whether there are chunks that this answer had no room for. */
+  hasMore: boolean
   /** To be called once the answer is written; moves the read position unless `after` was given. */
   written(): Promise<void>
   /** To be called when it never will be. */
@@ -106,6 +108,16 @@ export class Queue {
     return record
   }
 
+  async list(endpoint: string, page: { limit?: number; before?: string }): Promise<RequestsBody> {
+    await this.requireEndpoint(endpoint)
+    const { jobs, next } = await this.#options.store.jobs.list(endpoint, {
+      count: page.limit ?? limits.listJobs.default,
+      now: this.#options.clock.now(),
+      ...(page.before !== undefined && { before: page.before }),
+    })
+    return next === undefined ? { requests: jobs } : { requests: jobs, next }
+  }
+
   async setTtl(endpoint: string, id: string, ttlMs: number): Promise<void> {
     await this.requireEndpoint(endpoint)
     await this.#options.store.jobs.setTtl(endpoint, id, ttlMs, this.#options.clock.now())
@@ -147,6 +159,7 @@ export class Queue {
         return {
           status,
           chunks,
+          hasMore: (chunks.at(-1)?.index ?? read.lastIndex) < read.lastIndex,
           ...this.#deliver(endpoint, id, after === undefined ? chunks.at(-1) : undefined),
         }
       }

@@ -14,7 +14,9 @@ import { clientErrorHandler, errorHandler, notFoundHandler, refuseExpectation } 
 import { limitRates } from './rate-limits.ts'
 import { exchangeRoutes } from './routes/exchange-routes.ts'
 import { foreignReportRoutes, foreignTakeRoutes } from './routes/foreign-routes.ts'
+import { hostedRoutes } from './routes/hosted-routes.ts'
 import { jobRoutes, queueRoutes } from './routes/job-routes.ts'
+import { openaiRoutes } from './routes/openai-routes.ts'
 import { submitRoutes } from './routes/submit-routes.ts'
 
 export interface AppOptions extends ServiceSettings {
@@ -53,21 +55,36 @@ export function buildApp({ logger, ownerKey, hasRateLimits = true, ...options }:
   })
   const auth = new Auth(store.keys, ownerKey)
   http.setNotFoundHandler(async (request) => {
-    if (request.url.startsWith('/v2/')) await auth.check(request)
+    if (/^\/(compat\/)?v2\//.test(request.url)) await auth.check(request)
     return notFoundHandler(request)
   })
+  const guard = (scope: FastifyInstance): void => {
+    auth.guard(scope)
+    if (hasRateLimits) limitRates(scope, rateLimit, service)
+  }
   http.register(
     async (scope) => {
-      auth.guard(scope)
-      if (hasRateLimits) limitRates(scope, rateLimit, service)
+      guard(scope)
       await scope.register(submitRoutes, service)
       await scope.register(jobRoutes, service)
       await scope.register(queueRoutes, service)
+      await scope.register(openaiRoutes, service)
       await scope.register(exchangeRoutes, service)
       await scope.register(foreignTakeRoutes, service)
       await scope.register(foreignReportRoutes, service)
     },
     { prefix: '/v2/:endpointId' },
+  )
+  // The same for clients of the hosted platform, where their words differ from these.
+  http.register(
+    async (scope) => {
+      guard(scope)
+      await scope.register(submitRoutes, { queue: service.queue, dialect: 'hosted' })
+      await scope.register(hostedRoutes, service)
+      await scope.register(queueRoutes, service)
+      await scope.register(openaiRoutes, service)
+    },
+    { prefix: '/compat/v2/:endpointId' },
   )
 
   return {

@@ -15,16 +15,18 @@ import { fieldProblem } from '../protocol/field-problem.ts'
 import { Refusal } from '../protocol/errors.ts'
 import { ExchangeFormatError } from '../protocol/exchange.ts'
 
+/** Answers whatever was thrown; with `body` in other words than ours. */
 export function errorHandler(
   error: FastifyError | Error,
   request: FastifyRequest,
   reply: FastifyReply,
+  body?: unknown,
 ): void {
   const refusal = asRefusal(error, request)
   if (refusal.status >= 500) request.log.error({ err: error, code: refusal.code }, 'request failed')
   if (refusal.status === 503) reply.header('retry-after', '1')
   if (refusal.status === 401) reply.header('www-authenticate', 'Bearer')
-  reply.code(refusal.status).send({ error: refusal.message, code: refusal.code })
+  reply.code(refusal.status).send(body ?? { error: refusal.message, code: refusal.code })
 }
 
 /** What cannot be read as HTTP never becomes a request; it is answered in the same form all the same. */
@@ -52,7 +54,7 @@ export function notFoundHandler(request: FastifyRequest): never {
   throw new Refusal('ROUTE_NOT_FOUND', { method: request.method, path: pathOf(request.url) })
 }
 
-function asRefusal(error: FastifyError | Error, request: FastifyRequest): Refusal {
+export function asRefusal(error: FastifyError | Error, request: FastifyRequest): Refusal {
   if (error instanceof Refusal) return error
   if (error instanceof ExchangeFormatError) return new Refusal('EXCHANGE_INVALID', { problem: error.message })
   if (hasZodFastifySchemaValidationErrors(error)) return validationRefusal(error, request)

@@ -1,6 +1,7 @@
 // Answers whose payloads are JSON text already, and whether an answer reached its reader.
 
 import type { FastifyReply } from 'fastify'
+import type { JobStatus } from '../job/lifecycle.ts'
 import { jsonArrayOfRaw, jsonWithRaw } from '../lib/raw-json.ts'
 import type { StoredChunk } from '../store/store.ts'
 
@@ -11,6 +12,16 @@ export function chunksBody(chunks: readonly StoredChunk[]): Buffer {
 
 export function chunkBody({ index, attempt, output, metrics, part }: StoredChunk): Buffer {
   return jsonWithRaw({ index, attempt, part }, { output, metrics: Buffer.from(metrics ?? '{}') })
+}
+
+/** Chunks as `hostedStreamSchema` has them. */
+export function hostedStreamBody(status: JobStatus, chunks: readonly StoredChunk[]): Buffer {
+  const stream = jsonArrayOfRaw(
+    chunks.map(({ output, metrics, part }) =>
+      jsonWithRaw({ part }, { output, metrics: metrics === undefined ? undefined : Buffer.from(metrics) }),
+    ),
+  )
+  return jsonWithRaw({ status }, { stream })
 }
 
 export function sendJson(reply: FastifyReply, body: Buffer): FastifyReply {

@@ -68,6 +68,15 @@ export interface JobRecord {
   progress?: Uint8Array
 }
 
+/** A job as a list shows it. */
+export type JobSummary = Omit<JobRecord, 'output' | 'progress' | 'errorText'> & { endedAt?: number }
+
+export interface JobPage {
+  jobs: JobSummary[]
+  /** What to give as `before` for the jobs submitted earlier; left out when there are none. */
+  next?: string
+}
+
 export interface LeaseAsk {
   endpoint: string
   worker: string
@@ -224,6 +233,8 @@ export interface JobStore {
   /** Moves the ttl of a job that has not ended; deletes it at once when that is past. */
   setTtl(endpoint: string, id: string, ttlMs: number, now: number): Promise<void>
   find(endpoint: string, id: string, now: number): Promise<JobRecord | undefined>
+  /** An endpoint's jobs, newest submission first, from before a place that an earlier page named. */
+  list(endpoint: string, page: { count: number; before?: string; now: number }): Promise<JobPage>
   /** Chunks after an index, or after the job's read position; at most about `maxBytes` of them, one at least. */
   readChunks(
     endpoint: string,

@@ -678,6 +678,41 @@ export function describeStore(name: string, open: () => Promise<EngineUnderTest>
       ])
     })
 
+    describe('a list of jobs', () => {
+      it('has the newest first, page by page, without payloads, and only what is there', async () => {
+        for (const id of ['a', 'b', 'c', 'd']) await submit(id)
+        await store.endpoints.ensureEndpoint('other')
+        await submit('elsewhere', { endpoint: 'other' })
+        const leased = await leaseOne()
+        await store.jobs.settle(
+          fence(leased),
+          { event: 'fail', error: ERROR },
+          { executionMs: 7, now: T0 + 9 },
+        )
+        const first = await store.jobs.list('ep', { count: 3, now: T0 + 9 })
+        expect(first.jobs.map(({ id }) => id)).toEqual(['d', 'c', 'b'])
+        await submit('e')
+        const second = await store.jobs.list('ep', { count: 3, before: first.next ?? '', now: T0 + 9 })
+        expect(second).toEqual({
+          jobs: [
+            {
+              id: 'a',
+              endpoint: 'ep',
+              status: 'FAILED',
+              attempt: 1,
+              workerId: 'w1',
+              submittedAt: T0,
+              endedAt: T0 + 9,
+              delayTime: 2,
+              executionTime: 7,
+              error: ERROR,
+            },
+          ],
+        })
+        expect(await store.jobs.list('ep', { count: 9, now: T0 + 86_400_000 })).toEqual({ jobs: [] })
+      })
+    })
+
     describe('webhooks', () => {
       const HOOK = 'https://receiver.example/done?token=1'
       const claim = (now: number, without: string[] = [], count = 10): Promise<Delivery[]> =>

@@ -166,6 +166,14 @@ describe('a queue file', () => {
       ),
     ).toContain('jobs_deadline')
     expect(plan(`select seq from jobs where gone_at <= 5`)).toContain('jobs_gone')
+    const listed = plan(
+      `select id from jobs where endpoint = 'ep' and seq < 9 and gone_at > 5 order by seq desc limit 3`,
+    )
+    expect(listed).toContain('jobs_endpoint')
+    expect(listed).not.toContain('TEMP B-TREE')
+    expect(plan(`select seq from deliveries where due_at <= 5 order by due_at limit 3`)).toContain(
+      'deliveries_due',
+    )
     db.close()
   })
 })

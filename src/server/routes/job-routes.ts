@@ -6,13 +6,15 @@ import {
   healthSchema,
   jobParamsSchema,
   purgedSchema,
+  requestsQuerySchema,
+  requestsSchema,
   statusQuerySchema,
   streamQuerySchema,
   submittedSchema,
 } from '../../protocol/endpoint-api.ts'
 import type { Queue } from '../../queue/queue.ts'
 import type { Workers } from '../../queue/workers.ts'
-import { requirePermission } from '../auth.ts'
+import { lookUp, readStream } from '../job-reads.ts'
 import { recordBody } from '../../queue/record-body.ts'
 import { lastEventId, pushFormOf, pushNews } from '../job-push.ts'
 import { chunksBody, delivery, sendJson } from '../replies.ts'
@@ -22,15 +24,7 @@ export const jobRoutes: FastifyPluginAsyncZod<{ queue: Queue }> = async (app, { 
   app.get('/status/:id', {
     config: { permission: 'read', operation: 'status' },
     schema: { params: jobParamsSchema, querystring: statusQuerySchema },
-    async handler(request, reply) {
-      const { endpointId, id } = request.params
-      const { ttl } = request.query
-      if (ttl !== undefined) {
-        requirePermission(request.key, 'write')
-        await queue.setTtl(endpointId, id, ttl)
-      }
-      return sendJson(reply, recordBody(await queue.find(endpointId, id)))
-    },
+    handler: async (request, reply) => sendJson(reply, recordBody(await lookUp(queue, request))),
   })
 
   app.get('/stream/:id', {
@@ -38,26 +32,13 @@ export const jobRoutes: FastifyPluginAsyncZod<{ queue: Queue }> = async (app, { 
     schema: { params: jobParamsSchema, querystring: streamQuerySchema },
     async handler(request, reply) {
       const { endpointId, id } = request.params
-      const { after, wait } = request.query
       const form = pushFormOf(request.headers.accept)
       if (form) {
-        const from = lastEventId(request.headers['last-event-id']) ?? after ?? 0
-        return pushNews(
-          reply,
-          form,
-          await queue.follow(endpointId, id, { after: from, gone: delivery(reply).gone }),
-        )
+        const after = lastEventId(request.headers['last-event-id']) ?? request.query.after ?? 0
+        const news = await queue.follow(endpointId, id, { after, gone: delivery(reply).gone })
+        return pushNews(reply, form, news)
       }
-      const delivered = delivery(reply)
-      const answer = await queue.stream(endpointId, id, {
-        gone: delivered.gone,
-        ...(after !== undefined && { after }),
-        ...(wait !== undefined && { waitMs: wait }),
-      })
-      delivered.onEnd(
-        () => answer.written().catch((err: unknown) => request.log.error({ err }, 'read position not moved')),
-        () => answer.lost(),
-      )
+      const answer = await readStream(queue, request, reply)
       reply.header('x-job-status', answer.status)
       return sendJson(reply, chunksBody(answer.chunks))
     },
@@ -88,6 +69,20 @@ export const queueRoutes: FastifyPluginAsyncZod<{ queue: Queue; workers: Workers
       removed: await queue.purge(request.params.endpointId),
       status: 'completed' as const,
     }),
+  })
+
+  app.get('/requests', {
+    config: { permission: 'read', operation: 'requests' },
+    schema: {
+      params: endpointParamsSchema,
+      querystring: requestsQuerySchema,
+      response: { 200: requestsSchema },
+    },
+    handler: (request) => {
+      const { limit, before } = request.query
+      const page = { ...(limit !== undefined && { limit }), ...(before !== undefined && { before }) }
+      return queue.list(request.params.endpointId, page)
+    },
   })
 
   app.get('/health', {

@@ -1,17 +1,24 @@
 // Submitting: POST /run and /runsync. Parse, call the queue, reply.
 
-import { createHash } from 'node:crypto'
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
-import type { FastifyRequest } from 'fastify'
-import { submissionSchema, traceContextSchema } from '../../job/job.ts'
+import { submissionSchema } from '../../job/job.ts'
 import { limits } from '../../job/limits.ts'
 import { endpointParamsSchema, runsyncQuerySchema, submittedSchema } from '../../protocol/endpoint-api.ts'
-import { Refusal } from '../../protocol/errors.ts'
-import type { Queue, SubmitOptions } from '../../queue/queue.ts'
+import type { Queue } from '../../queue/queue.ts'
 import { recordBody } from '../../queue/record-body.ts'
+import type { Dialect } from '../../store/store.ts'
 import { delivery, sendJson } from '../replies.ts'
+import { submitHeaders } from '../submit-headers.ts'
 
-export const submitRoutes: FastifyPluginAsyncZod<{ queue: Queue }> = async (app, { queue }) => {
+export interface SubmitRoutesOptions {
+  queue: Queue
+  /** Whose words are spoken; those of this service when left out. */
+  dialect?: Dialect
+}
+
+export const submitRoutes: FastifyPluginAsyncZod<SubmitRoutesOptions> = async (app, { queue, dialect }) => {
+  const spoken = dialect ? { dialect } : {}
+
   app.post('/run', {
     bodyLimit: limits.runBodyBytes,
     config: { body: 'submission', permission: 'write', operation: 'run' },
@@ -19,8 +26,8 @@ export const submitRoutes: FastifyPluginAsyncZod<{ queue: Queue }> = async (app,
     handler: (request) =>
       queue.submit(request.params.endpointId, request.body, {
         operation: 'run',
-        ...traceOf(request),
-        ...idempotencyOf(request),
+        ...spoken,
+        ...submitHeaders(request, request.bodyBytes),
       }),
   })
 
@@ -34,33 +41,12 @@ export const submitRoutes: FastifyPluginAsyncZod<{ queue: Queue }> = async (app,
       const { gone } = delivery(reply)
       const { id } = await queue.submit(endpointId, request.body, {
         operation: 'runsync',
+        ...spoken,
         hasWait: wait !== undefined,
-        ...traceOf(request),
-        ...idempotencyOf(request),
+        ...submitHeaders(request, request.bodyBytes),
       })
       const record = await queue.waitForEnd(endpointId, id, wait ?? limits.waitMs.default, gone)
-      return sendJson(reply, recordBody(record))
+      return sendJson(reply, recordBody(record, dialect))
     },
   })
-}
-
-/** As the W3C has it: a header that cannot be read is as good as none. */
-function traceOf({ headers }: FastifyRequest): Pick<SubmitOptions, 'trace'> {
-  const { traceparent, tracestate } = headers
-  const whole = traceContextSchema.safeParse({ traceparent, tracestate }).data
-  const trace = whole ?? traceContextSchema.safeParse({ traceparent }).data
-  return trace ? { trace } : {}
-}
-
-/** The same key must come with the same body; a query does not change what is submitted. */
-function idempotencyOf(request: FastifyRequest): Pick<SubmitOptions, 'idempotency'> {
-  const key = request.headers['idempotency-key']
-  if (key === undefined || !request.bodyBytes) return {}
-  if (typeof key !== 'string' || key.length === 0 || key.length > limits.idempotencyKeyChars) {
-    const problem = `must be from 1 to ${limits.idempotencyKeyChars} characters long`
-    throw new Refusal('FIELD_INVALID', { field: 'Idempotency-Key', problem })
-  }
-  return {
-    idempotency: { key, bodyHash: createHash('sha256').update(request.bodyBytes).digest('base64url') },
-  }
 }

@@ -4,10 +4,10 @@ import { z } from 'zod'
 import { jobErrorSchema } from '../../job/job.ts'
 import type { PartKind } from '../../job/chunk.ts'
 import type { JobStatus } from '../../job/lifecycle.ts'
-import type { JobCounts, JobRecord, JobStore, StoredChunk, StreamRead } from '../store.ts'
+import type { JobCounts, JobPage, JobRecord, JobStore, StoredChunk, StreamRead } from '../store.ts'
 import { blob, integer, IS_PRESENT, optional, text, type Context, type Row } from './context.ts'
 
-type Reads = Pick<JobStore, 'find' | 'readChunks' | 'markRead' | 'count'>
+type Reads = Pick<JobStore, 'find' | 'list' | 'readChunks' | 'markRead' | 'count'>
 
 const storedErrorSchema = z.string().transform((json) => jobErrorSchema.parse(JSON.parse(json)))
 
@@ -30,6 +30,28 @@ export class SqliteReads implements Reads {
       { id, endpoint, now },
     )
     return row && readRecord(row, now)
+  }
+
+  async list(
+    endpoint: string,
+    { count, before, now }: { count: number; before?: string; now: number },
+  ): Promise<JobPage> {
+    const rows = this.#context.statements.all(
+      `select seq, id, endpoint, status, reason, attempt, worker, submitted_at, counted_from, ran_ms, started_at, ended_at,
+         execution_ms, error
+       from jobs where endpoint = $endpoint and seq < $before and ${IS_PRESENT} order by seq desc limit $count`,
+      {
+        endpoint,
+        before: before === undefined ? Number.MAX_SAFE_INTEGER : Number(before),
+        count: count + 1,
+        now,
+      },
+    )
+    const jobs = rows
+      .slice(0, count)
+      .map((row) => ({ ...readRecord(row, now), ...optional('endedAt', row['ended_at'], integer) }))
+    const isMore = rows.length > count
+    return { jobs, ...(isMore && { next: String(integer(rows[count - 1]?.['seq'])) }) }
   }
 
   async readChunks(

@@ -111,6 +111,8 @@ const migrations: readonly string[] = [
   create unique index keys_id on keys (id);
   `,
   `
+  /** Lists an endpoint's jobs in the order of their submission: an index ends with the row's own number. */
+  create index jobs_endpoint on jobs (endpoint);
   alter table jobs add column dialect text;
   /** A foreign worker's own words. */
   alter table jobs add column error_text text;

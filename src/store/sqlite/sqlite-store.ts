@@ -138,6 +138,7 @@ function composeJobs(context: Context): JobStore {
     release: (...ask) => worker.release(...ask),
     lose: (...report) => worker.lose(...report),
     find: (...ask) => reads.find(...ask),
+    list: (...ask) => reads.list(...ask),
     readChunks: (...ask) => reads.readChunks(...ask),
     markRead: (...ask) => reads.markRead(...ask),
     count: (endpoint) => reads.count(endpoint),
