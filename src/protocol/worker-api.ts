@@ -26,4 +26,8 @@ export const batchQuerySchema = z.object({
 })
 
 /** `job_id`: the comma-joined ids that the worker holds, left out when it holds none. */
-export const pingQuerySchema = z.object({ job_id: z.string().max(70_000).optional() })
+export const pingQuerySchema = z.object({
+  job_id: z.string().max(70_000).optional(),
+  /** `unhealthy` when it found itself unfit; anything else means nothing. */
+  status: z.string().optional(),
+})

@@ -7,7 +7,11 @@ import { JsonTextError, parseKeepingRaw, RawJson } from '../lib/raw-json.ts'
 import { Refusal, type JobFailureCode } from '../protocol/errors.ts'
 import type { End } from '../store/store.ts'
 
-export type ForeignResult = { kind: 'progress'; progress: Uint8Array } | { kind: 'end'; end: End }
+export type ForeignResult =
+  | { kind: 'progress'; progress: Uint8Array }
+  /** A progress that is no JSON, NaN for instance: the job goes on without it. */
+  | { kind: 'unreadable-progress' }
+  | { kind: 'end'; end: End; wantsRecycling?: boolean }
 
 export type ForeignChunk =
   { kind: 'chunk'; output: string; metrics?: string } | { kind: 'unreadable'; error: JobError }
@@ -15,8 +19,12 @@ export type ForeignChunk =
 /** A result or a progress, as posted to job-done: the body is a JSON document whatever its label says. */
 export function readForeignResult(body: Uint8Array): ForeignResult {
   const document = readObject(body, ['output', 'error'])
-  if ('code' in document) return { kind: 'end', end: { event: 'fail', error: document } }
-  const { output, error, status } = document.members
+  if ('code' in document) {
+    if (saysProgress(body)) return { kind: 'unreadable-progress' }
+    return { kind: 'end', end: { event: 'fail', error: document } }
+  }
+  const { output, error, status, stopPod } = document.members
+  const wantsRecycling = stopPod === true
   const outputBytes = output instanceof RawJson ? output.bytes : undefined
   if (status === 'IN_PROGRESS') {
     const progress = outputBytes ?? Buffer.from('null')
@@ -25,15 +33,18 @@ export function readForeignResult(body: Uint8Array): ForeignResult {
   }
   if (outputBytes && outputBytes.byteLength > limits.outputBytes) {
     const message = `The output is ${outputBytes.byteLength} bytes of JSON, more than the ${limits.outputBytes} that are kept. Upload it and return its address.`
-    return { kind: 'end', end: { event: 'fail', error: failure('OUTPUT_TOO_LARGE', 'OutputError', message) } }
+    const tooLarge = failure('OUTPUT_TOO_LARGE', 'OutputError', message)
+    return { kind: 'end', end: { event: 'fail', error: tooLarge }, wantsRecycling }
   }
   const kept = outputBytes ? { output: outputBytes } : {}
   const reported = error instanceof RawJson ? error.parse() : undefined
-  if (!(error instanceof RawJson) || !reported) return { kind: 'end', end: { event: 'complete', ...kept } }
+  if (!(error instanceof RawJson) || !reported)
+    return { kind: 'end', end: { event: 'complete', ...kept }, wantsRecycling }
   const errorText = cut(typeof reported === 'string' ? reported : error.toString())
   return {
     kind: 'end',
     end: { event: 'fail', error: readForeignError(reported, errorText), errorText, ...kept },
+    wantsRecycling,
   }
 }
 
@@ -49,6 +60,12 @@ export function readForeignChunk(body: Uint8Array): ForeignChunk {
     return { kind: 'unreadable', error: failure('OUTPUT_TOO_LARGE', 'OutputError', message) }
   }
   return { kind: 'chunk', output: text, metrics: metrics.toString() }
+}
+
+/** Such a worker writes the status first. */
+function saysProgress(body: Uint8Array): boolean {
+  const start = Buffer.from(body.subarray(0, 64)).toString('latin1')
+  return /^\s*\{\s*"status"\s*:\s*"IN_PROGRESS"/.test(start)
 }
 
 const hostedErrorSchema = z.object({

@@ -5,7 +5,8 @@ import type { JobError } from '../job/job.ts'
 import { limits } from '../job/limits.ts'
 import { Latch } from '../lib/latch.ts'
 import type { Clock } from '../lib/clock.ts'
-import type { Fence, NewChunk, Store, StoreEvent } from '../store/store.ts'
+import type { Fence, LeaseAsk, NewChunk, Store, StoreEvent } from '../store/store.ts'
+import { ForeignWorker } from './foreign-worker.ts'
 import { readForeignChunk, readForeignResult } from './foreign-result.ts'
 import type { LeaseLine, OpenedJob } from './lease-line.ts'
 import type { Workers } from './workers.ts'
@@ -16,23 +17,21 @@ export interface ForeignOptions {
   workers: Workers
   clock: Clock
   stopping: AbortSignal
+  /** A worker asked to be recycled. */
+  onRetired: (worker: { endpoint: string; worker: string }) => void
   onError: (cause: unknown) => void
 }
 
-/** Three of their ping intervals: the first ping that lists a job may come a whole interval after its lease. */
-const LEASE_MS = 30_000
+export interface ForeignPing {
+  ids: readonly string[]
+  /** It says of itself that it cannot work. */
+  isUnhealthy: boolean
+}
+
 /** Their client gives up at 90 s and asks again at once after an empty answer: often enough to be known alive. */
 const HOLD_MS = 25_000
 
 const FORGET_MS = 600_000
-
-interface ForeignWorker {
-  latch: Latch
-  /** Ids it should stop; repeated until a ping no longer lists them. */
-  stops: Set<string>
-  holds: Set<string>
-  heardAt: number
-}
 
 export class ForeignWorkers {
   readonly #options: ForeignOptions
@@ -47,25 +46,38 @@ export class ForeignWorkers {
   /** Up to `count` jobs; held while there are none. Empty when the hold ends or the worker has gone. */
   async take(endpoint: string, worker: string, count: number, gone: AbortSignal): Promise<OpenedJob[]> {
     const { line, clock, stopping } = this.#options
-    const known = this.#heard(endpoint, worker)
+    const known = this.#polled(endpoint, worker)
     const latch = new Latch()
     let leases: OpenedJob[] = []
     let isOver = false
-    const leave = line.join(endpoint, {
-      ask: { worker, count, leaseMs: LEASE_MS, startsAtLease: { graceMs: 0 } },
-      take: (given) => {
-        if (isOver || gone.aborted) return this.giveBack(endpoint, worker, given)
-        leases = given
-        latch.set()
-      },
-    })
+    const take = (given: OpenedJob[]): void => {
+      if (isOver || gone.aborted) return this.giveBack(endpoint, worker, given)
+      leases = given
+      latch.set()
+    }
+    const ask = { worker, count, leaseMs: known.leaseMs, startsAtLease: { graceMs: 0 } }
+    const leave = known.isRetired
+      ? () => undefined
+      : line.join(endpoint, { ask: { ...ask, ...this.#withheld(endpoint, known) }, take })
     await latch.wait(clock, HOLD_MS, [gone, stopping])
     isOver = true
     leave()
-    if (gone.aborted) this.giveBack(endpoint, worker, leases)
-    for (const { id } of leases) known.holds.add(id)
+    const now = clock.monotonic()
+    if (gone.aborted) {
+      known.cut(now)
+      this.giveBack(endpoint, worker, leases)
+    }
+    for (const { id } of leases) known.holds.set(id, now)
     this.#heard(endpoint, worker)
     return leases
+  }
+
+  #withheld(endpoint: string, known: ForeignWorker): Pick<LeaseAsk, 'notLostSince'> {
+    const { clock, workers } = this.#options
+    const { ready, unhealthy } = workers.count(endpoint)
+    const now = { monotonic: clock.monotonic(), wall: clock.now() }
+    const since = known.withheldSince(now, ready + unhealthy <= 1)
+    return since === undefined ? {} : { notLostSince: since }
   }
 
   /** For jobs whose answer could not be written. */
@@ -80,8 +92,9 @@ export class ForeignWorkers {
   /** Ids that the worker should stop; held while there are none. */
   async stops(endpoint: string, worker: string, gone: AbortSignal): Promise<string[]> {
     const { clock, stopping } = this.#options
-    const known = this.#heard(endpoint, worker)
-    if (known.stops.size === 0) await known.latch.wait(clock, HOLD_MS, [gone, stopping])
+    const known = this.#polled(endpoint, worker)
+    if (known.stops.size === 0) await known.news.wait(clock, HOLD_MS, [gone, stopping])
+    if (gone.aborted) known.cut(clock.monotonic())
     const ids = [...known.stops]
     known.stops.clear()
     return ids
@@ -93,13 +106,21 @@ export class ForeignWorkers {
     const known = this.#heard(endpoint, worker)
     const fence: Fence = { endpoint, id, worker }
     const result = readForeignResult(body)
-    if (result.kind === 'progress') {
-      await store.jobs.setProgress(fence, result.progress)
+    if (result.kind !== 'end') {
+      if (result.kind === 'progress') await store.jobs.setProgress(fence, result.progress)
       await this.#keep(endpoint, worker, [id])
       return
     }
     known.holds.delete(id)
+    if (result.wantsRecycling) this.#retire(endpoint, worker, known)
     await store.jobs.settle(fence, result.end, { now: clock.now() })
+  }
+
+  /** It is given no more; whoever started it should start it anew. A process that is leaving waits for its polls to end. */
+  #retire(endpoint: string, worker: string, known: ForeignWorker): void {
+    known.isRetired = true
+    known.news.set()
+    this.#options.onRetired({ endpoint, worker })
   }
 
   /** One streamed piece; one that is too large for a chunk is split. */
@@ -132,13 +153,19 @@ export class ForeignWorkers {
     await store.jobs.settle({ endpoint, id, worker }, { event: 'fail', error }, { now: clock.now() })
   }
 
-  /** The heartbeat: keeps the leases of the ids it lists, and sends stops for those that are over. */
-  async ping(endpoint: string, worker: string, ids: readonly string[]): Promise<void> {
-    const known = this.#heard(endpoint, worker)
-    known.holds = new Set(ids)
-    for (const id of known.stops) if (!known.holds.has(id)) known.stops.delete(id)
-    for (const id of await this.#keep(endpoint, worker, ids)) known.stops.add(id)
-    if (known.stops.size > 0) known.latch.set()
+  /**
+   * The heartbeat: keeps the leases of the ids it lists, and sends stops for those that are over. It comes from a process
+   * of its own that outlives a killed worker, so it keeps nothing for one whose polls were cut and did not come again.
+   */
+  async ping(endpoint: string, worker: string, ping: ForeignPing): Promise<void> {
+    const now = this.#options.clock.monotonic()
+    const known = this.#workers.get(`${endpoint}/${worker}`)
+    if (known?.isGone(now)) return
+    const alive = this.#heard(endpoint, worker, ping.isUnhealthy)
+    alive.pinged(now)
+    for (const id of ping.ids) if (!alive.holds.has(id)) alive.holds.set(id, now)
+    alive.listed(ping.ids, await this.#keep(endpoint, worker, ping.ids))
+    if (alive.stops.size > 0) alive.news.set()
   }
 
   close(): void {
@@ -148,19 +175,22 @@ export class ForeignWorkers {
   #keep(endpoint: string, worker: string, ids: readonly string[]): Promise<Set<string>> {
     const { store, clock } = this.#options
     if (ids.length === 0) return Promise.resolve(new Set())
-    return store.jobs.extendHeldBy(endpoint, worker, ids, clock.now() + LEASE_MS)
+    const { leaseMs } = this.#heard(endpoint, worker)
+    return store.jobs.extendHeldBy(endpoint, worker, ids, clock.now() + leaseMs)
   }
 
-  #heard(endpoint: string, worker: string): ForeignWorker {
+  #polled(endpoint: string, worker: string): ForeignWorker {
+    const known = this.#heard(endpoint, worker)
+    known.polled()
+    return known
+  }
+
+  #heard(endpoint: string, worker: string, isUnhealthy?: boolean): ForeignWorker {
     const key = `${endpoint}/${worker}`
     const now = this.#options.clock.monotonic()
-    const known = this.#workers.get(key) ?? {
-      latch: new Latch(),
-      stops: new Set<string>(),
-      holds: new Set<string>(),
-      heardAt: now,
-    }
+    const known = this.#workers.get(key) ?? new ForeignWorker(now)
     known.heardAt = now
+    if (isUnhealthy !== undefined) known.isUnhealthy = isUnhealthy
     // Kept in the order in which they were heard, so that the silent ones stand first.
     this.#workers.delete(key)
     this.#workers.set(key, known)
@@ -168,7 +198,11 @@ export class ForeignWorkers {
       if (now - heardAt < FORGET_MS) break
       this.#workers.delete(silent)
     }
-    this.#options.workers.heard(endpoint, worker, { holds: known.holds.size, aliveMs: LEASE_MS })
+    this.#options.workers.heard(endpoint, worker, {
+      holds: known.holds.size,
+      aliveMs: known.leaseMs,
+      isUnhealthy: known.isUnhealthy,
+    })
     return known
   }
 
@@ -177,6 +211,7 @@ export class ForeignWorkers {
     const known = this.#workers.get(`${event.endpoint}/${event.worker}`)
     if (!known) return
     known.stops.add(event.id)
-    known.latch.set()
+    if (event.reason === 'lease-lost') known.lost(this.#options.clock.monotonic())
+    known.news.set()
   }
 }

@@ -14,13 +14,8 @@ export interface Waiter {
   take(leases: OpenedJob[]): void
 }
 
-interface Entry {
-  waiter: Waiter
-  hasLeft: boolean
-}
-
 interface Line {
-  entries: Set<Entry>
+  entries: Set<Waiter>
   /** Set while someone is being served; who comes meanwhile is served in the same round. */
   isServing: boolean
   hasNews: boolean
@@ -53,13 +48,9 @@ export class LeaseLine {
   join(endpoint: string, waiter: Waiter): () => void {
     const line = this.#lines.get(endpoint) ?? { entries: new Set(), isServing: false, hasNews: false }
     this.#lines.set(endpoint, line)
-    const entry: Entry = { waiter, hasLeft: false }
-    line.entries.add(entry)
+    line.entries.add(waiter)
     this.#serve(endpoint)
-    return () => {
-      entry.hasLeft = true
-      line.entries.delete(entry)
-    }
+    return () => line.entries.delete(waiter)
   }
 
   /** Leases at once, past the line: for a worker that is speaking anyway. */
@@ -115,16 +106,13 @@ export class LeaseLine {
     while (line.hasNews) {
       line.hasNews = false
       for (const entry of line.entries) {
-        line.entries.delete(entry)
-        let leases: OpenedJob[] = []
-        try {
-          leases = await this.leaseNow(endpoint, entry.waiter.ask)
-        } finally {
-          // Whoever got nothing keeps its place at the head.
-          if (leases.length === 0 && !entry.hasLeft) line.entries = new Set([entry, ...line.entries])
-        }
-        if (leases.length === 0) break
-        entry.waiter.take(leases)
+        const { ask } = entry
+        const leases = await this.leaseNow(endpoint, ask)
+        if (leases.length > 0) {
+          line.entries.delete(entry)
+          entry.take(leases)
+        } else if (ask.notLostSince === undefined) break
+        // What is not for this one may be for the next, which does not lose its place by that.
       }
     }
   }

@@ -28,6 +28,8 @@ export interface ServiceOptions extends ServiceSettings {
   store: Store
   clock: Clock
   onWebhook: (attempt: WebhookAttempt) => void
+  /** A worker asked to be recycled by whoever started it. */
+  onRetired: (worker: { endpoint: string; worker: string }) => void
   onError: (cause: unknown) => void
 }
 
@@ -45,7 +47,7 @@ export class Service {
   readonly #background: Promise<unknown>
 
   constructor(options: ServiceOptions) {
-    const { store, clock, onError, onWebhook, webhookSecret } = options
+    const { store, clock, onError, onWebhook, onRetired, webhookSecret } = options
     const { leaseMs = DEFAULT_LEASE_MS, allowPrivateWebhooks = false } = options
     const stopping = this.#stopping.signal
     const secrets = new SecretBox(options.secret)
@@ -62,7 +64,7 @@ export class Service {
     this.#webhookCall = call
     this.queue = new Queue({ store, watch, secrets, clock, stopping, allowPrivateWebhooks })
     this.dispatch = new Dispatch({ store, line, workers, clock, leaseMs, onError })
-    this.foreign = new ForeignWorkers({ store, line, workers, clock, stopping, onError })
+    this.foreign = new ForeignWorkers({ store, line, workers, clock, stopping, onRetired, onError })
     const webhooks = new Webhooks({
       store,
       clock,

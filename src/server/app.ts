@@ -46,6 +46,7 @@ export function buildApp({ logger, ownerKey, hasRateLimits = true, ...options }:
     ...options,
     onError: (err) => logger.error({ err }, 'background work failed'),
     onWebhook: (attempt) => logWebhook(logger, attempt),
+    onRetired: (worker) => logger.warn(worker, 'worker asks to be recycled and gets no more jobs'),
   })
   const rateLimit = new RateLimit({ clock, requestsPerWorker })
   const http = bareHttp(logger)
@@ -114,7 +115,8 @@ function bareHttp(logger: FastifyBaseLogger): FastifyInstance {
     logController: new LogController({ disableRequestLogging: true }),
     // As long as a header may be: what is too long for an id is refused like any other that nothing has.
     routerOptions: { maxParamLength: 16_384 },
-    http: { requireHostHeader: false },
+    // A ping of the hosted kind lists ids of up to 65,536 bytes in its URL.
+    http: { requireHostHeader: false, maxHeaderSize: 131_072 },
     // A HEAD that ran its GET would take a job or move a read position for nobody.
     exposeHeadRoutes: false,
     // Longer than any hold, so that a connection is not cut while its answer is being waited for.

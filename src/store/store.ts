@@ -84,6 +84,8 @@ export interface LeaseAsk {
   leaseMs: number
   /** For a worker that does not report starts: its clocks start with the lease, with this grace after the limit. */
   startsAtLease?: { graceMs: number }
+  /** Leaves out jobs whose lease this worker let lapse after this: on a wire without tokens it may still run them. */
+  notLostSince?: number
   now: number
 }
 

@@ -678,6 +678,32 @@ export function describeStore(name: string, open: () => Promise<EngineUnderTest>
       ])
     })
 
+    it('withholds a job from the worker that let it lapse after a time it names, and from nobody else', async () => {
+      await submit('job')
+      await leaseOne(T0, 'w1')
+      await store.jobs.extendHeldBy('ep', 'w1', ['job'], T0 + LEASE_MS)
+      await store.jobs.sweep(T0, SERVED)
+      await store.jobs.sweep(T0 + LEASE_MS, SERVED)
+      expect(await statusOf('job', T0 + LEASE_MS)).toBe('IN_QUEUE')
+      const now = T0 + LEASE_MS + 1
+      const ask = { endpoint: 'ep', worker: 'w1', count: 1, leaseMs: LEASE_MS, now }
+      expect(await store.jobs.lease({ ...ask, notLostSince: T0 })).toEqual([])
+      expect(await store.jobs.lease({ ...ask, notLostSince: 0 })).toEqual([])
+      expect(await store.jobs.lease({ ...ask, worker: 'w2', notLostSince: 0 })).toHaveLength(1)
+      await store.jobs.release({ endpoint: 'ep', id: 'job', worker: 'w2' }, now)
+      expect(await store.jobs.lease({ ...ask, notLostSince: 0 })).toHaveLength(1)
+    })
+
+    it('gives a worker back what it lost before the time it names', async () => {
+      await submit('job')
+      await leaseOne(T0, 'w1')
+      await store.jobs.extendHeldBy('ep', 'w1', ['job'], T0 + LEASE_MS)
+      await store.jobs.sweep(T0, SERVED)
+      await store.jobs.sweep(T0 + LEASE_MS, SERVED)
+      const ask = { endpoint: 'ep', worker: 'w1', count: 1, leaseMs: LEASE_MS, now: T0 + LEASE_MS + 1 }
+      expect(await store.jobs.lease({ ...ask, notLostSince: T0 + LEASE_MS })).toHaveLength(1)
+    })
+
     describe('a list of jobs', () => {
       it('has the newest first, page by page, without payloads, and only what is there', async () => {
         for (const id of ['a', 'b', 'c', 'd']) await submit(id)

@@ -2,7 +2,7 @@
 
 import { pino } from 'pino'
 import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
-import { systemClock } from '../../src/lib/clock.ts'
+import { systemClock, type Clock } from '../../src/lib/clock.ts'
 import { buildApp } from '../../src/server/app.ts'
 import { openSqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import type { Store } from '../../src/store/store.ts'
@@ -32,17 +32,26 @@ export interface TestServiceOptions {
   secret?: string
   /** False by default: tests may ask as often as they like. */
   hasRateLimits?: boolean
+  /** The system's by default. */
+  clock?: Clock
 }
 
 export async function startTestService(options: TestServiceOptions = {}): Promise<TestService> {
-  const { maxPages, leaseMs, file = ':memory:', secret = 'test-secret', hasRateLimits = false } = options
+  const {
+    maxPages,
+    leaseMs,
+    file = ':memory:',
+    secret = 'test-secret',
+    hasRateLimits = false,
+    clock = systemClock,
+  } = options
   const store = openSqliteStore({ file, ...(maxPages !== undefined && { maxPages }) })
   await store.endpoints.ensureEndpoint('default')
   const logged: string[] = []
   const logger = pino({ level: 'debug' }, { write: (line: string) => void logged.push(line) })
   const app = buildApp({
     store,
-    clock: systemClock,
+    clock,
     logger,
     ownerKey: KEY,
     secret,

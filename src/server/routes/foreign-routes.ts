@@ -119,8 +119,9 @@ export const foreignReportRoutes: FastifyPluginAsyncZod<ForeignRoutesOptions> = 
     async handler(request) {
       const { endpointId, workerId } = request.params
       await queue.requireEndpoint(endpointId)
-      const ids = request.query.job_id?.split(',').filter(Boolean) ?? []
-      await foreign.ping(endpointId, workerId, ids)
+      const { job_id: listed, status } = request.query
+      const ids = listed?.split(',').filter(Boolean) ?? []
+      await foreign.ping(endpointId, workerId, { ids, isUnhealthy: status === 'unhealthy' })
       return {}
     },
   })

@@ -113,6 +113,8 @@ const migrations: readonly string[] = [
   `
   /** Lists an endpoint's jobs in the order of their submission: an index ends with the row's own number. */
   create index jobs_endpoint on jobs (endpoint);
+  /** When its worker last let its lease lapse. */
+  alter table jobs add column lapsed_at integer;
   alter table jobs add column dialect text;
   /** A foreign worker's own words. */
   alter table jobs add column error_text text;

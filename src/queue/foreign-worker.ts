@@ -1,0 +1,85 @@
+// One worker of the hosted kind as this server sees it: whether it lives, what it holds, what it must be told.
+
+import { Latch } from '../lib/latch.ts'
+
+/** How often such a worker pings unless it is set otherwise. */
+const PING_MS = 10_000
+/** A job that waits for so long has nobody else to run it. */
+const WITHHELD_MS = 600_000
+/** Longer gaps are breaks, not intervals. */
+const LONGEST_PING_MS = 120_000
+
+export class ForeignWorker {
+  /** Set when there is something to stop, or when it should go. */
+  readonly news = new Latch()
+  /** Ids it should stop; told until a ping no longer lists them. */
+  readonly stops = new Set<string>()
+  /** Jobs it holds, with the monotonic time at which it took them; those it had before this server do not count. */
+  readonly holds = new Map<string, number>()
+  heardAt: number
+  /** It asked to be recycled: it gets no more jobs until another process polls in its place. */
+  isRetired = false
+  isUnhealthy = false
+  #pingedAt: number | undefined
+  #pingEveryMs = PING_MS
+  #cutAt: number | undefined
+  #lostAt: number | undefined
+  /** Whether its last ping listed jobs that it has lost: it still runs them. */
+  #runsLost = true
+
+  constructor(now: number) {
+    this.heardAt = now
+    // It may have lost jobs while nobody here knew of it.
+    this.#lostAt = now
+  }
+
+  /** Three of its ping intervals: the first ping that lists a job may come a whole interval after its lease. */
+  get leaseMs(): number {
+    return 3 * this.#pingEveryMs
+  }
+
+  polled(): void {
+    this.#cutAt = undefined
+  }
+
+  /** A poll was cut off at its end: when no other follows, its process is gone, whoever still pings in its name. */
+  cut(now: number): void {
+    this.#cutAt ??= now
+    this.isRetired = false
+  }
+
+  isGone(now: number): boolean {
+    return this.#cutAt !== undefined && now - this.#cutAt > this.leaseMs
+  }
+
+  pinged(now: number): void {
+    const gap = this.#pingedAt === undefined ? PING_MS : now - this.#pingedAt
+    this.#pingedAt = now
+    this.#pingEveryMs = gap > LONGEST_PING_MS ? PING_MS : Math.max(PING_MS, gap)
+  }
+
+  listed(ids: readonly string[], lost: ReadonlySet<string>): void {
+    this.#runsLost = lost.size > 0
+    for (const id of this.holds.keys()) if (!ids.includes(id)) this.holds.delete(id)
+    for (const id of this.stops) if (!ids.includes(id)) this.stops.delete(id)
+    for (const id of lost) this.stops.add(id)
+  }
+
+  lost(now: number): void {
+    this.#lostAt = now
+    this.#runsLost = true
+  }
+
+  /**
+   * Jobs that it let lapse after this wall time are not for it; nothing when it has lost none. They are not, as long as it
+   * lives and may still run them: it would run them twice, and its reports could not be told apart. Alone on its endpoint
+   * it gets them all the same, a lease later, if its pings show that it no longer runs them.
+   */
+  withheldSince(
+    { monotonic, wall }: { monotonic: number; wall: number },
+    isAlone: boolean,
+  ): number | undefined {
+    if (this.#lostAt === undefined || monotonic - this.#lostAt > WITHHELD_MS) return undefined
+    return isAlone && !this.#runsLost ? wall - this.leaseMs : 0
+  }
+}
