@@ -11,6 +11,8 @@ export interface ExchangeReceived {
 
 /** What the worker needs of a queue; the real one speaks HTTP. */
 export interface ExchangeLink {
+  /** False where a job that was taken cannot be given back to be run elsewhere at once; true when left out. */
+  readonly handsBack?: boolean
   /** One request, never repeated here: the caller numbers them. Throws as Http.request does. */
   send(
     request: ExchangeRequest,

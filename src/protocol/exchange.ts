@@ -28,6 +28,8 @@ const endedBase = leaseRefSchema.extend({
   executionMs: durationSchema,
   /** How many chunks the lease made: its end is not taken before they are stored. */
   chunks: z.int().min(0).optional(),
+  /** The handler asked for a fresh process: a hosted platform recycles the worker then. */
+  refresh: z.literal(true).optional(),
 })
 export const endedSchema = z.discriminatedUnion('outcome', [
   /** `bytes`: the output's length among the payloads; left out when the handler gave none. */
@@ -91,8 +93,8 @@ export type Stop = z.output<typeof stopSchema>
 
 const leaseSchema = leaseRefSchema.extend({
   attempt: z.int().min(1),
-  /** The limit in force: the job's own, else the endpoint's. */
-  executionTimeoutMs: z.int(),
+  /** The limit in force: the job's own, else the endpoint's; left out where it is not known. */
+  executionTimeoutMs: z.int().optional(),
   policy: policySchema,
   s3Config: s3ConfigSchema.optional(),
   trace: traceContextSchema.optional(),

@@ -4,7 +4,11 @@ import type { JobError } from '../job/job.ts'
 import { describeDeath, type Death, type Printer } from './death.ts'
 import type { AbortReason } from './define-handler.ts'
 
-export type Outcome = { executionMs: number } & (
+export type Outcome = {
+  executionMs: number
+  /** The handler, or its definition, wants the next job to begin in a fresh process. */
+  refresh?: true
+} & (
   | { kind: 'completed'; output: Uint8Array }
   | { kind: 'failed'; error: JobError }
   | { kind: 'timedOut'; error: JobError }

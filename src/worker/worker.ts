@@ -14,7 +14,7 @@ import { Outbox, type OutboxEntry } from './outbox.ts'
 
 export interface WorkerOptions {
   link: ExchangeLink
-  executor: Executor
+  executor: Pick<Executor, 'run'>
   clock: Clock
   events: WorkerEvents
   /** Jobs at a time, to begin with. */
@@ -59,6 +59,7 @@ export class Worker {
   #concurrency: number
   #isDraining = false
   #isSignalled = false
+  #isStopping = false
   #hasLeft = false
   #failure: Error | undefined
   #handBack: Timer | undefined
@@ -118,7 +119,8 @@ export class Worker {
   #stopLeasing(signal: string, drainMs: number): void {
     this.#isDraining = true
     this.#options.events.emit('draining', { signal, running: this.#running.size, drainMs })
-    this.#handBackWaiting()
+    if (this.#handsBack) this.#handBackWaiting()
+    else this.#loop.nudge()
   }
 
   get concurrency(): number {
@@ -152,21 +154,32 @@ export class Worker {
   fail(cause: Error): void {
     this.#failure ??= cause
     this.#isDraining = true
-    this.#handBackWaiting()
     this.#stopAll()
     this.#leaveWhenDone()
   }
 
   #want(): number {
     if (this.#isDraining) return 0
-    const free = this.#concurrency - this.#running.size + this.#ahead.countFor(this.#concurrency)
-    return Math.max(0, free - this.#waiting.length)
+    const ahead = this.#handsBack ? this.#ahead.countFor(this.#concurrency) : 0
+    return Math.max(0, this.#concurrency - this.#running.size + ahead - this.#waiting.length)
+  }
+
+  get #handsBack(): boolean {
+    return this.#options.link.handsBack ?? true
+  }
+
+  /** Whether a job that comes while this worker leaves is run: where it cannot go back, that is best for it. */
+  get #mayStillRun(): boolean {
+    return !this.#handsBack && !this.#isStopping
   }
 
   #take(lease: LeaseHead, input: Uint8Array): void {
     const ref: LeaseRef = { id: lease.id, lease: lease.lease }
     const held: Held = { lease, input, entry: this.#outbox.hold(ref) }
-    if (this.#isDraining) return this.#release(held)
+    if (this.#isDraining && !this.#mayStillRun) return this.#release(held)
+    // It came while nothing kept this worker any more.
+    this.#lastWords?.clear()
+    this.#lastWords = undefined
     this.#options.events.emit('leased', { id: lease.id, attempt: lease.attempt })
     this.#waiting.push(held)
     this.#fill()
@@ -182,7 +195,7 @@ export class Worker {
     if (this.#waiting.length === 0) {
       this.#handBack?.clear()
       this.#handBack = undefined
-    } else {
+    } else if (this.#handsBack) {
       // A job in the way of these turns out long: somebody else may run them sooner.
       this.#handBack ??= this.#options.clock.after(this.#ahead.patienceMs, () => {
         this.#handBack = undefined
@@ -251,6 +264,8 @@ export class Worker {
   }
 
   #stopAll(): void {
+    this.#isStopping = true
+    this.#handBackWaiting()
     for (const { run } of this.#running.values()) run?.abort('shutdown')
     // A queue that does not answer must not keep the worker: what is unsaid then runs again when its lease lapses.
     this.#lastWords ??= this.#options.clock.after(LAST_WORDS_MS, () => this.#leave())
@@ -284,7 +299,8 @@ export class Worker {
 
 function assignmentOf(lease: LeaseHead, input: Uint8Array): Assignment {
   const { id, attempt, policy, executionTimeoutMs, s3Config, trace, alone } = lease
-  const assignment: Assignment = { id, attempt, policy, executionTimeoutMs, input }
+  const assignment: Assignment = { id, attempt, policy, input }
+  if (executionTimeoutMs !== undefined) assignment.executionTimeoutMs = executionTimeoutMs
   if (s3Config) assignment.s3Config = s3Config
   if (trace) assignment.trace = trace
   if (alone) assignment.isAlone = true
@@ -293,18 +309,19 @@ function assignmentOf(lease: LeaseHead, input: Uint8Array): Assignment {
 
 /** What the queue is told; nothing for a job that it has taken back by itself. */
 function endedOf(ref: LeaseRef, outcome: Outcome): Ended | undefined {
-  const { executionMs } = outcome
+  const { executionMs, refresh } = outcome
+  const base = { ...ref, executionMs, ...(refresh && { refresh }) }
   switch (outcome.kind) {
     case 'completed':
-      return { ...ref, outcome: 'completed', executionMs, bytes: outcome.output.byteLength }
+      return { ...base, outcome: 'completed', bytes: outcome.output.byteLength }
     case 'failed':
-      return { ...ref, outcome: 'failed', executionMs, error: outcome.error }
+      return { ...base, outcome: 'failed', error: outcome.error }
     case 'timedOut':
-      return { ...ref, outcome: 'timedOut', executionMs, error: outcome.error }
+      return { ...base, outcome: 'timedOut', error: outcome.error }
     case 'lost':
-      return { ...ref, outcome: 'lost', executionMs, error: outcome.error }
+      return { ...base, outcome: 'lost', error: outcome.error }
     case 'stopped':
-      return outcome.reason === 'shutdown' ? { ...ref, outcome: 'released', executionMs } : undefined
+      return outcome.reason === 'shutdown' ? { ...base, outcome: 'released' } : undefined
     default:
       return outcome satisfies never
   }
