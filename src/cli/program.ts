@@ -1,10 +1,10 @@
 // The commands and their options; what each does is loaded only when it is called.
 
-import { readFileSync } from 'node:fs'
-import { Command, CommanderError, InvalidArgumentError } from 'commander'
+import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { limits } from '../job/limits.ts'
 import { fail } from './fail.ts'
 import type { ServeOptions } from './serve.ts'
+import { version } from './version.ts'
 
 /** Parses the arguments and runs the command. Sets the exit code; never throws. */
 export async function runProgram(argv: readonly string[]): Promise<void> {
@@ -74,6 +74,8 @@ function addStart(program: Command): void {
     .option('--health-host <address>', 'and this address', '127.0.0.1')
     .option('--drain-ms <ms>', 'how long running jobs get to end on SIGTERM', '30000')
     .option('--kill-grace-ms <ms>', "between a job's abort and the end of its process", '5000')
+    .option('--test_input <json>', 'run this one job instead, as JSON or @file.json, and exit')
+    .addOption(new Option('--test-input <json>').hideHelp())
     .addHelpText(
       'after',
       '\nExample:\n  LONGSHORE_ENDPOINT_URL=http://127.0.0.1:8000/v2/default LONGSHORE_WORKER_TOKEN=… longshore start handler.ts',
@@ -149,11 +151,6 @@ function addKeys(program: Command): void {
       const { revokeKey } = await import('./keys.ts')
       await revokeKey(url, id)
     })
-}
-
-function version(): string {
-  const manifest: unknown = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
-  return (manifest as { version: string }).version
 }
 
 function requestsPerWorker(text: string): number {

@@ -15,10 +15,17 @@ import { sourceFrame } from './source-frame.ts'
 import { CommandError } from './fail.ts'
 import { stopSignal } from './stop-signal.ts'
 
-/** Prints what the handler makes on stdout and how it goes on stderr; exit code 1 when the job fails. */
-export async function run(handlerPath: string, testInput: string | undefined): Promise<void> {
+/**
+ * Prints what the handler makes on stdout and how it goes on stderr; exit code 1 when the job fails. `flag` is the
+ * one that gave the job, for the words about it.
+ */
+export async function run(
+  handlerPath: string,
+  testInput: string | undefined,
+  flag: '--test-input' | '--test_input' = '--test-input',
+): Promise<void> {
   findHandlerFile(handlerPath)
-  const job = readJob(handlerPath, testInput)
+  const job = readJob(findTestInput(handlerPath, testInput, flag))
   const stop = stopSignal()
   const events = createWorkerEvents()
   events.on('log', ({ level, message, fields }) => {
@@ -59,8 +66,12 @@ const testInputSchema = z.object({
   policy: z.object({ executionTimeout: z.int().min(1).optional() }).optional(),
 })
 
-function readJob(handlerPath: string, testInput: string | undefined): LocalJob {
-  const { text, place } = findTestInput(handlerPath, testInput)
+interface TestInput {
+  text: string
+  place: string
+}
+
+function readJob({ text, place }: TestInput): LocalJob {
   let document: unknown
   try {
     document = JSON.parse(text)
@@ -72,9 +83,10 @@ function readJob(handlerPath: string, testInput: string | undefined): LocalJob {
   if (!parsed.success) {
     const issue = parsed.error.issues[0]
     const field = issue?.path.join('.') || 'the document'
-    throw new CommandError(
-      `${place}: ${field} ${issue?.path[0] === 'input' ? 'must be an object' : issue?.message}. Write it as {"input":{…}}.`,
-    )
+    const isMissing = field === 'input' && !Object.hasOwn(document as object, 'input')
+    const wanted = isMissing ? 'must be an object, and there is none' : 'must be an object'
+    const problem = issue?.path[0] === 'input' ? wanted : issue?.message
+    throw new CommandError(`${place}: ${field} ${problem}. Write it as {"input":{…}}.`)
   }
   const { input, s3Config, policy } = parsed.data
   return {
@@ -84,8 +96,8 @@ function readJob(handlerPath: string, testInput: string | undefined): LocalJob {
   }
 }
 
-function findTestInput(handlerPath: string, testInput: string | undefined): { text: string; place: string } {
-  if (testInput !== undefined && !testInput.startsWith('@')) return { text: testInput, place: '--test-input' }
+function findTestInput(handlerPath: string, testInput: string | undefined, flag: string): TestInput {
+  if (testInput !== undefined && !testInput.startsWith('@')) return { text: testInput, place: flag }
   const isFolder = existsSync(handlerPath) && statSync(handlerPath).isDirectory()
   const file = testInput?.slice(1) ?? join(isFolder ? handlerPath : dirname(handlerPath), 'test_input.json')
   try {
@@ -93,7 +105,7 @@ function findTestInput(handlerPath: string, testInput: string | undefined): { te
   } catch (cause) {
     const why = (cause as NodeJS.ErrnoException).code === 'ENOENT' ? 'it does not exist' : String(cause)
     throw new CommandError(
-      `The job cannot be read from ${file}: ${why}. Give one with --test-input '{"input":{…}}' or --test-input @file.json.`,
+      `The job cannot be read from ${file}: ${why}. Give one with ${flag} '{"input":{…}}' or ${flag} @file.json.`,
     )
   }
 }

@@ -1,20 +1,44 @@
 // longshore start: a worker on a handler file, until it is told to stop.
 
-import { randomUUID } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { systemClock } from '../lib/clock.ts'
 import { createWorkerEvents, type WorkerEvents } from '../worker/events.ts'
 import type { Health, HealthServer } from '../worker/health.ts'
 import { followConcurrency } from '../worker/concurrency.ts'
-import { ConfigError, handlerEnv, loadWorkerConfig, type WorkerConfig } from '../worker/config.ts'
+import { ConfigError, handlerEnv, loadWorkerConfig, namesQueue, type WorkerConfig } from '../worker/config.ts'
 import { Executor, type ExecutorSettings } from '../worker/executor.ts'
 import { logWorkerEvents } from '../worker/log.ts'
 import { Worker } from '../worker/worker.ts'
 import { CommandError } from './fail.ts'
 import { createLogger } from './logger.ts'
+import { openLink, type QueueLink } from './queue-link.ts'
 import { stopSignal } from './stop-signal.ts'
 
+/** A worker, or with `test_input` one job. Where no queue is set, ./test_input.json is that job. */
+export async function start(
+  handlerPath: string,
+  { test_input, testInput = test_input, ...flags }: Record<string, string>,
+): Promise<void> {
+  const input = testInput ?? (namesQueue(process.env) ? undefined : findTestInput())
+  if (input === undefined) return work(handlerPath, flags)
+  const { run } = await import('./run.ts')
+  await run(handlerPath, input, '--test_input')
+}
+
+const TEST_INPUT = 'test_input.json'
+
+function findTestInput(): string {
+  if (!existsSync(TEST_INPUT)) {
+    throw new CommandError(
+      `No queue is set, and there is no ${TEST_INPUT} in ${process.cwd()}. Set LONGSHORE_ENDPOINT_URL and LONGSHORE_WORKER_TOKEN to work for a queue, or try one job with --test_input '{"input":{…}}'.`,
+    )
+  }
+  process.stderr.write(`No queue is set: runs the job in ./${TEST_INPUT} once.\n`)
+  return `@${TEST_INPUT}`
+}
+
 /** Starts the executor first and loads the rest beside it; leases once the handler is ready. */
-export async function start(handlerPath: string, flags: Record<string, string>): Promise<void> {
+async function work(handlerPath: string, flags: Record<string, string>): Promise<void> {
   const startedAt = systemClock.monotonic()
   const stop = stopSignal()
   const config = readConfig(flags)
@@ -32,10 +56,7 @@ export async function start(handlerPath: string, flags: Record<string, string>):
   ready.catch(() => undefined)
   const logger = await createLogger('longshore-worker')
   logWorkerEvents(events, logger)
-  const { ExchangeClient } = await import('../client/exchange-client.ts')
-  const endpointUrl = config.LONGSHORE_ENDPOINT_URL
-  const workerId = config.LONGSHORE_WORKER_ID ?? randomUUID()
-  const link = new ExchangeClient({ endpointUrl, token: config.LONGSHORE_WORKER_TOKEN, workerId })
+  const { link, endpointUrl, workerId, mends } = await openLink(config, { clock, events })
   let worker: Worker | undefined
   let watched: HealthServer | undefined
   try {
@@ -57,7 +78,7 @@ export async function start(handlerPath: string, flags: Record<string, string>):
       : undefined
     await leasing.left.finally(unfollow)
   } catch (cause) {
-    throw explain(cause)
+    throw explain(cause, mends)
   } finally {
     await executor.close()
     await link.close()
@@ -110,11 +131,8 @@ function readConfig(flags: Record<string, string>): WorkerConfig {
   }
 }
 
-function explain(cause: unknown): unknown {
+function explain(cause: unknown, mends: QueueLink['mends']): unknown {
   if (!(cause instanceof Error) || !('status' in cause)) return cause
-  const mend =
-    cause.status === 401
-      ? 'Check LONGSHORE_WORKER_TOKEN.'
-      : 'Check LONGSHORE_ENDPOINT_URL, and that the service there is longshore of this version.'
+  const mend = cause.status === 401 ? mends.key : mends.other
   return new CommandError(`The queue refuses this worker: ${cause.message} ${mend}`)
 }

@@ -32,6 +32,8 @@ export interface WorkerEventMap {
   unreachable: [{ cause: unknown; failures: number; retryInMs: number }]
   reachable: [{ afterFailures: number }]
   stale: [{ id: string }]
+  /** Something is odd about the queue or, with an id, went wrong with what a job said. */
+  warned: [{ message: string; id?: string }]
   line: [{ stream: 'stdout' | 'stderr'; line: string; ids: string[] }]
   log: [
     {

@@ -27,6 +27,7 @@ function logLife(events: WorkerEvents, log: Logger): void {
     ),
   )
   events.on('reachable', ({ afterFailures }) => log.info({ afterFailures }, 'queue answers again'))
+  events.on('warned', ({ message, id }) => log.warn(id === undefined ? {} : { jobId: id }, message))
   events.on('resized', ({ problem }) => {
     if (problem !== undefined) log.error({ problem }, 'the concurrency stays as it is')
   })

@@ -42,7 +42,7 @@ describe('README.md', () => {
 describe('docs/configuration.md', () => {
   it('describes every option of every command, and no other', () => {
     const { text } = readPage('docs/configuration.md')
-    const described = new Set([...text.matchAll(/^\| `(--[a-z-]+)/gm)].map((match) => match[1]))
+    const described = new Set([...text.matchAll(/^\| `(--[a-z_-]+)/gm)].map((match) => match[1]))
     const all = [...known.values()].flatMap(({ options }) => [...options.keys()])
     expect(described).toEqual(new Set(all.filter((name) => name !== '--help')))
   })
@@ -81,7 +81,7 @@ function help(command: readonly string[] = []): string {
 
 function describeCommand(words: readonly string[]): KnownCommand {
   const text = help(words)
-  const options = [...text.matchAll(/^ {2}(?:-\w, )?(--[a-z-]+)( <[\w.]+>)?/gm)]
+  const options = [...text.matchAll(/^ {2}(?:-\w, )?(--[a-z_-]+)( <[\w.]+>)?/gm)]
   return {
     options: new Map(options.map((match) => [match[1] ?? '', match[2] !== undefined])),
     mostArguments: namesUnder('Arguments:', text).length,

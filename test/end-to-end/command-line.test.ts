@@ -153,6 +153,65 @@ describe('longshore start', () => {
   })
 })
 
+describe('longshore start without a queue', () => {
+  async function start(
+    args: string[],
+    cwd = temporaryDir(),
+  ): Promise<{ code: unknown; out: string; err: string }> {
+    const child = longshore(['start', ...args], { cwd })
+    const code = await child.exit
+    return { code, out: child.stdout, err: child.stderr }
+  }
+
+  it('runs the job of --test_input once, whatever queue is set, and prints its output', async () => {
+    const child = longshore(['start', fixture('echo.ts'), '--test_input', '{"input":{"a":1},"id":"mine"}'], {
+      env: { LONGSHORE_ENDPOINT_URL: 'http://127.0.0.1:9/v2/default', LONGSHORE_WORKER_TOKEN: 'x' },
+    })
+    expect([await child.exit, child.stdout]).toEqual([0, '{\n  "a": 1\n}\n'])
+  })
+
+  it('runs the job of ./test_input.json once, and says so', async () => {
+    const dir = temporaryDir()
+    writeFileSync(join(dir, 'test_input.json'), '{"input":{"to":2}}')
+    const { code, out, err } = await start([fixture('counts.ts')], dir)
+    expect([code, out]).toEqual([0, '1\n2\n3\n'])
+    expect(err).toContain('No queue is set: runs the job in ./test_input.json once.')
+  })
+
+  const refused: [what: string, args: string[], says: RegExp][] = [
+    ['no job at all', [], /No queue is set.*no test_input\.json in .*LONGSHORE_ENDPOINT_URL.*--test_input/],
+    [
+      'a job without input',
+      ['--test_input', '{"id":"x"}'],
+      /--test_input: input must be an object, and there is none/,
+    ],
+    ['a job that is not JSON', ['--test_input', '{'], /--test_input is not JSON/],
+    [
+      'a job file that is missing',
+      ['--test_input', '@no.json'],
+      /no\.json: it does not exist.*--test_input @file/,
+    ],
+  ]
+  for (const [what, args, says] of refused) {
+    it(`exits with 1 and a sentence for ${what}`, async () => {
+      const { code, out, err } = await start([fixture('echo.ts'), ...args])
+      expect([code, out]).toEqual([1, ''])
+      expect(err).toMatch(says)
+      expect(err).not.toMatch(/^ {4}at /m)
+    })
+  }
+
+  it('exits with 1 and the error when the job fails', async () => {
+    const { code, err } = await start([
+      fixture('throws-what-is-asked.ts'),
+      '--test_input',
+      '{"input":{"kind":"error"}}',
+    ])
+    expect(code).toBe(1)
+    expect(err).toContain('PaymentError: The card was declined. [HANDLER_ERROR]')
+  })
+})
+
 describe('longshore serve', () => {
   it('is refused a file that another one serves, with its pid', async () => {
     const first = await serve()

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { ConfigError, handlerEnv, loadWorkerConfig } from '../../src/worker/config.ts'
+import { ConfigError, handlerEnv, isHosted, loadWorkerConfig, namesQueue } from '../../src/worker/config.ts'
 
 const env = {
   LONGSHORE_ENDPOINT_URL: 'http://127.0.0.1:8000/v2/default',
@@ -62,7 +62,8 @@ describe('loadWorkerConfig', () => {
   it.each(['https://queue.example.com/v2/a', 'http://h:1/v2/a/', 'http://h/behind/a/proxy/v2/a_b-c'])(
     'takes the endpoint %s',
     (url) => {
-      expect(loadWorkerConfig({ ...env, LONGSHORE_ENDPOINT_URL: url }, {}).LONGSHORE_ENDPOINT_URL).toBe(url)
+      const given = { ...env, LONGSHORE_ENDPOINT_URL: url }
+      expect(loadWorkerConfig(given, {})).toMatchObject({ LONGSHORE_ENDPOINT_URL: url })
     },
   )
 
@@ -143,6 +144,94 @@ describe('loadWorkerConfig', () => {
   })
 })
 
+describe('loadWorkerConfig with the variables of the hosted platform', () => {
+  const hosted = {
+    RUNPOD_WEBHOOK_GET_JOB: 'https://host/v2/ep/job-take/$ID?gpu=A',
+    RUNPOD_WEBHOOK_POST_OUTPUT: 'https://host/v2/ep/job-done/$RUNPOD_POD_ID/$ID?gpu=A',
+    RUNPOD_WEBHOOK_POST_STREAM: 'https://host/v2/ep/job-stream/$RUNPOD_POD_ID/$ID?gpu=A',
+  }
+  const more = {
+    RUNPOD_WEBHOOK_PING: 'https://host/v2/ep/ping/$RUNPOD_POD_ID?gpu=A',
+    RUNPOD_AI_API_KEY: 'rp-k3y',
+    RUNPOD_POD_ID: 'pod-1',
+    RUNPOD_POD_HOSTNAME: 'pod-1-host',
+  }
+
+  it('takes them where none of ours is set', () => {
+    const config = loadWorkerConfig(
+      { ...hosted, ...more, RUNPOD_PING_INTERVAL: '4000' },
+      { concurrency: '2' },
+    )
+    expect(config).toEqual({
+      ...hosted,
+      ...more,
+      ...defaults,
+      RUNPOD_PING_INTERVAL: 4_000,
+      concurrency: 2,
+    })
+    expect(isHosted(config)).toBe(true)
+  })
+
+  it('needs no more than three addresses', () => {
+    const expected = { ...hosted, ...defaults, RUNPOD_PING_INTERVAL: 10_000, RUNPOD_POD_HOSTNAME: 'unknown' }
+    expect(loadWorkerConfig(hosted, {})).toEqual(expected)
+    const empty = {
+      RUNPOD_WEBHOOK_PING: '',
+      RUNPOD_AI_API_KEY: '',
+      RUNPOD_POD_ID: '',
+      RUNPOD_PING_INTERVAL: '',
+    }
+    expect(loadWorkerConfig({ ...hosted, ...empty }, {})).toEqual(expected)
+  })
+
+  it('leaves them alone where one of ours is set', () => {
+    expect(isHosted(loadWorkerConfig({ ...env, ...hosted }, {}))).toBe(false)
+    expect(problemsOf({ ...hosted, LONGSHORE_WORKER_TOKEN: 'x' })[0]).toMatch(
+      /^LONGSHORE_ENDPOINT_URL must be set/,
+    )
+  })
+
+  it.each([
+    ['1000', 1_000],
+    ['999', 999],
+    ['1', 100],
+    ['0', 100],
+  ])('takes a ping interval of %s as %i ms', (given, interval) => {
+    expect(loadWorkerConfig({ ...hosted, RUNPOD_PING_INTERVAL: given }, {})).toMatchObject({
+      RUNPOD_PING_INTERVAL: interval,
+    })
+  })
+
+  it('names each variable that is missing or wrong, and what belongs there, and quotes no value', () => {
+    const problems = problemsOf({
+      RUNPOD_WEBHOOK_GET_JOB: 'JOB_TAKE_URL',
+      RUNPOD_WEBHOOK_POST_STREAM: 'https://host/v2/ep/job-stream',
+      RUNPOD_WEBHOOK_PING: 'PING_NOT_SET',
+      RUNPOD_PING_INTERVAL: 'soon',
+      RUNPOD_AI_API_KEY: 't0p s3cret\n',
+      RUNPOD_POD_ID: 'a/b',
+    })
+    expect(problems).toEqual([
+      'RUNPOD_WEBHOOK_GET_JOB must be an http or https URL, as in https://host/v2/{endpointId}/job-take/$ID.',
+      'RUNPOD_WEBHOOK_POST_OUTPUT must be set beside RUNPOD_WEBHOOK_GET_JOB, as in https://host/v2/{endpointId}/job-done/$RUNPOD_POD_ID/$ID.',
+      'RUNPOD_WEBHOOK_POST_STREAM must have $ID in it, which stands for the id of a job.',
+      'RUNPOD_WEBHOOK_PING must be an http or https URL, as in https://host/v2/{endpointId}/ping/$RUNPOD_POD_ID.',
+      'RUNPOD_PING_INTERVAL must be a whole number of ms from 0 to 604800000.',
+      'RUNPOD_AI_API_KEY must be printable ASCII: it goes into a header as it is.',
+      'RUNPOD_POD_ID must be from 1 to 128 letters, digits, ".", "_", ":" and "-".',
+    ])
+  })
+
+  it('knows whether a queue is named at all', () => {
+    expect([{}, { RUNPOD_WEBHOOK_GET_JOB: '' }, env, hosted].map(namesQueue)).toEqual([
+      false,
+      false,
+      true,
+      true,
+    ])
+  })
+})
+
 describe('handlerEnv', () => {
   it('hides the keys of the queue from the handler and nothing else', () => {
     const seen = handlerEnv({
@@ -152,6 +241,8 @@ describe('handlerEnv', () => {
       LONGSHORE_WORKER_TOKEN: 'x',
       LONGSHORE_API_KEY: 'x',
       LONGSHORE_SECRET_KEY: 'x',
+      RUNPOD_AI_API_KEY: 'x',
+      RUNPOD_API_KEY: 'x',
     })
     expect(seen).toEqual({ PATH: '/bin', MODEL: 'base', LONGSHORE_ENDPOINT_URL: 'http://h/v2/a' })
   })
