@@ -11,6 +11,8 @@ export interface HeartbeatOptions {
   intervalMs: number
   /** Ids of the jobs that are held. */
   held: () => readonly string[]
+  onAnswer: () => void
+  onTrouble: (cause: QueueUnreachableError) => void
   onWarning: (message: string) => void
 }
 
@@ -66,15 +68,17 @@ export class Heartbeat {
 
   /** What went wrong, if anything. */
   async #ping(): Promise<string | undefined> {
-    const { wire, held, intervalMs } = this.#options
+    const { wire, held, intervalMs, onAnswer, onTrouble } = this.#options
     const { signal } = this.#abort
     const timeoutMs = Math.max(LEAST_TIMEOUT_MS, 2 * intervalMs)
     try {
       const { status } = await wire.ping(held(), { timeoutMs, signal })
+      if (status < 500) onAnswer()
       return status < 400 ? undefined : `HTTP ${status}`
     } catch (cause) {
       if (signal.aborted) return undefined
       if (!(cause instanceof QueueUnreachableError)) throw cause
+      onTrouble(cause)
       return cause.message.replace(/\.$/, '')
     }
   }

@@ -10,7 +10,7 @@ import { HostedLane } from './hosted-lane.ts'
 import { StopListener } from './hosted-stops.ts'
 import { JobTaker } from './hosted-take.ts'
 import { HostedWire, type HostedUrls } from './hosted-wire.ts'
-import type { QueueRefusedError, QueueUnreachableError } from './http.ts'
+import { QueueUnreachableError, type QueueRefusedError } from './http.ts'
 
 export interface HostedLinkOptions {
   urls: HostedUrls
@@ -60,25 +60,31 @@ export class HostedLink implements ExchangeLink {
   #mayTake = false
   /** Why the platform could not be reached, until it is. */
   #trouble: QueueUnreachableError | undefined
+  readonly #reach = {
+    onAnswer: (): void => void (this.#trouble = undefined),
+    onTrouble: (cause: QueueUnreachableError): void => void (this.#trouble = cause),
+  }
 
   constructor(options: HostedLinkOptions) {
     this.#options = options
     const { urls, workerId, apiKey, version, clock, pingIntervalMs, onWarning } = options
     this.#wire = new HostedWire({ urls, workerId, apiKey, version })
     const wire = this.#wire
+    const { onAnswer, onTrouble } = this.#reach
     this.#taker = new JobTaker({
       wire,
       clock,
       isBusy: () => this.#lanes.size > 0,
       onJobs: (jobs) => this.#take(jobs),
-      onAnswer: () => (this.#trouble = undefined),
+      onAnswer,
       onTrouble: (cause) => this.#failPolls(cause),
       onIdle: () => this.#releasePolls(),
       onWarning,
     })
     this.#stops = new StopListener({ wire, clock, onStops: (ids) => this.#stop(ids) })
     const held = (): string[] => [...this.#lanes.keys()]
-    this.#heartbeat = new Heartbeat({ wire, clock, intervalMs: pingIntervalMs, held, onWarning })
+    const intervalMs = pingIntervalMs
+    this.#heartbeat = new Heartbeat({ wire, clock, intervalMs, held, onAnswer, onTrouble, onWarning })
   }
 
   /** Where jobs come from, for people. */
@@ -117,7 +123,7 @@ export class HostedLink implements ExchangeLink {
       this.#askers.add(asker)
       if (signal?.aborted) return giveUp()
       signal?.addEventListener('abort', giveUp)
-      timer = this.#options.clock.after(isReport ? REPORT_MS : timeoutMs / 2, () => this.#timeUp(asker))
+      timer = this.#options.clock.after(isReport ? REPORT_MS : timeoutMs / 2, () => this.#dismiss(asker))
       this.#want(request.want, asker)
       this.#wake()
     })
@@ -240,8 +246,7 @@ export class HostedLink implements ExchangeLink {
         this.#acks.set(ref.lease, { ...ref, state: 'stale' })
         this.#wake()
       },
-      onAnswer: () => (this.#trouble = undefined),
-      onTrouble: (cause) => (this.#trouble = cause),
+      ...this.#reach,
       onWarning,
     })
   }
@@ -294,19 +299,22 @@ export class HostedLink implements ExchangeLink {
     return !ended && lane.stored >= chunks
   }
 
-  #timeUp(asker: Asker): void {
-    if (asker.isReport && this.#trouble && this.#acks.size === 0) asker.fail(this.#trouble)
+  /** Ends a request that waited for news: nobody is to take that for a sign that the platform is there. */
+  #dismiss(asker: Asker): void {
+    const isNews = this.#acks.size > 0 || this.#stopped.length > 0 || this.#arrived.length > 0
+    if (this.#trouble && !isNews) asker.fail(this.#trouble)
     else asker.answer()
   }
 
   #failPolls(cause: QueueUnreachableError | QueueRefusedError): void {
+    if (cause instanceof QueueUnreachableError) this.#trouble = cause
     for (const asker of this.#askers) if (!asker.isReport) asker.fail(cause)
   }
 
   #releasePolls(except?: Asker): void {
     const polls = [...this.#askers].filter(({ isReport }) => !isReport)
     const kept = except ?? polls.at(-1)
-    for (const poll of polls) if (poll !== kept) poll.answer()
+    for (const poll of polls) if (poll !== kept) this.#dismiss(poll)
   }
 
   #answer(): ExchangeReceived {

@@ -394,6 +394,22 @@ describe('faults', () => {
     expect(unreachable.all.length).toBeGreaterThanOrEqual(1)
   })
 
+  it('that last are not taken for an answer, also when the worker leaves or has something to say', async () => {
+    const platform = await startPlatform()
+    platform.next('take', job('unsaid'))
+    const { worker, runOf, unreachable, reachable } = startHostedWorker(platform.urls, { concurrency: 2 })
+    const run = await runOf('unsaid')
+    await platform.nth('take', 2)
+    platform.close()
+    await unreachable.first(({ failures }) => failures === 2)
+    run.complete('unsaid')
+    await unreachable.first(({ failures }) => failures === 4)
+    worker.drain('SIGTERM')
+    worker.drain('SIGTERM')
+    await worker.left
+    expect(reachable.all).toEqual([])
+  })
+
   it('leaves as refused when the very first take is answered 401', async () => {
     const platform = await startPlatform()
     platform.next('take', { status: 401 })

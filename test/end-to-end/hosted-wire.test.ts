@@ -171,6 +171,21 @@ describe('longshore start with the variables of the hosted platform', () => {
     expect((await client.status(waiting)).status).toBe('IN_QUEUE')
   })
 
+  it('keeps a result that was made while the platform was away, and posts it', async () => {
+    const first = await serve()
+    const worker = await startHosted(first.endpointUrl, 'takes-a-while.ts')
+    const { id } = await first.client.run({ input: { ms: 300 } })
+    await worker.says(/(began)/)
+    await first.kill('SIGKILL')
+    await worker.says(/(queue cannot be reached)/)
+    const { port } = new URL(first.endpointUrl)
+    const second = await serve({ file: first.file, args: ['--port', port] })
+    await expect
+      .poll(async () => await second.client.status(id), { timeout: 10_000 })
+      .toMatchObject({ status: 'COMPLETED', output: 'done', attempt: 1 })
+    expect((await second.client.runsync({ input: { ms: 1 } })).status).toBe('COMPLETED')
+  })
+
   it('shows the handler no key of the platform', async () => {
     const { client } = await open('shows-its-environment.ts')
     const { output } = await client.runsync({ input: {} })

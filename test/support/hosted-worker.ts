@@ -32,6 +32,7 @@ export interface HostedWorker {
   runs: Facts<PlayedRun>
   warnings: Facts<{ message: string; id?: string | undefined }>
   unreachable: Facts<WorkerEventMap['unreachable'][0]>
+  reachable: Facts<WorkerEventMap['reachable'][0]>
   /** The run of a job, once it has begun. */
   runOf: (id: string) => Promise<PlayedRun>
 }
@@ -72,8 +73,10 @@ export function startHostedWorker(
   const { link, warnings } = hostedLink(urls, options)
   const runs = new Facts<PlayedRun>()
   const unreachable: HostedWorker['unreachable'] = new Facts()
+  const reachable: HostedWorker['reachable'] = new Facts()
   const events = createWorkerEvents()
   events.on('unreachable', (fact) => unreachable.add(fact))
+  events.on('reachable', (fact) => reachable.add(fact))
   const worker = new Worker({
     link,
     executor: { run: (assignment, listener) => play(assignment, listener, runs) },
@@ -87,7 +90,7 @@ export function startHostedWorker(
   onTestFinished(() => worker.fail(new Error('The test is over.')))
   worker.start()
   const runOf = (id: string): Promise<PlayedRun> => runs.first(({ assignment }) => assignment.id === id)
-  return { worker, link, runs, warnings, unreachable, runOf }
+  return { worker, link, runs, warnings, unreachable, reachable, runOf }
 }
 
 function play(
