@@ -29,7 +29,7 @@ const doors = {
   pino: ['^src/(cli/logger|worker/log)\\.ts$', 'node_modules/pino(-pretty)?/'],
   commander: ['^src/cli/program\\.ts$', 'node_modules/commander/'],
   tsx: ['^src/worker/handler\\.ts$', 'node_modules/tsx/'],
-  'prom-client': ['^src/worker/metrics\\.ts$', 'node_modules/prom-client/'],
+  'prom-client': ['^src/(worker|server)/metrics\\.ts$', 'node_modules/prom-client/'],
   opentelemetry: ['^src/worker/tracing\\.ts$', 'node_modules/@opentelemetry/'],
   child_process: ['^src/worker/handler-process\\.ts$', '^(node:)?child_process$'],
 }

@@ -14,6 +14,7 @@ import type { Store } from '../store/store.ts'
 import { CommandError } from './fail.ts'
 import { createLogger } from './logger.ts'
 import { stopSignal } from './stop-signal.ts'
+import { version } from './version.ts'
 
 export interface ServeOptions {
   store: string
@@ -43,6 +44,7 @@ export async function serve(options: ServeOptions): Promise<void> {
       ...(ownerKey !== undefined && { ownerKey }),
       allowPrivateWebhooks: options.allowPrivateWebhooks,
       hasRateLimits: options.rateLimits,
+      version: version(),
       requestsPerWorker: options.requestsPerWorker,
       ...webhookSecretOf(process.env),
     })

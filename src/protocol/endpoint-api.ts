@@ -12,6 +12,29 @@ export const openaiParamsSchema = endpointParamsSchema.extend({ '*': z.string() 
 
 const { waitMs, ttlMs, streamWaitMs, listJobs } = limits
 
+/** What a submission may say in its headers; checked where it is read. */
+export const submissionHeadersSchema = z.looseObject({
+  'idempotency-key': z
+    .unknown()
+    .optional()
+    .meta({
+      override: {
+        type: 'string',
+        minLength: 1,
+        maxLength: limits.idempotencyKeyChars,
+        description: 'Makes it safe to repeat the submission: the same key makes one job.',
+      },
+    }),
+  traceparent: z
+    .unknown()
+    .optional()
+    .meta({ override: { type: 'string', description: 'W3C trace context.' } }),
+  tracestate: z
+    .unknown()
+    .optional()
+    .meta({ override: { type: 'string', description: 'W3C trace context.' } }),
+})
+
 export const runsyncQuerySchema = z.object({
   /** How long the request waits for the job's end, ms. */
   wait: queryInt(waitMs).optional(),
@@ -114,3 +137,10 @@ export const healthSchema = z.object({
 export type HealthBody = z.output<typeof healthSchema>
 
 export const errorBodySchema = z.object({ error: z.string(), code: z.string() })
+
+/** Failures under /openai; a handler's own error may say more. */
+export const openaiErrorSchema = z.object({ error: z.unknown() })
+
+export const openaiRequestSchema = z.looseObject({ stream: z.boolean().optional() })
+
+export const healthzSchema = z.object({ status: z.literal('ok') })

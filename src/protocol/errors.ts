@@ -66,7 +66,7 @@ export const refusals = {
     status: 413,
     when: 'The body is over the limit of its operation.',
     text: (p) =>
-      `The body is larger than the ${p['limit']} bytes that ${p['operation']} takes. Pass large data by reference, for example through s3Config.`,
+      `The body is ${p['got']} bytes, and ${p['operation']} takes ${p['limit']} at most. Pass large data by reference, for example through s3Config.`,
   },
   REQUEST_INVALID: {
     status: 400,

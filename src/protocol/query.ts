@@ -10,4 +10,5 @@ export function queryInt({ min, max }: { min: number; max: number }): z.ZodType<
     .regex(/^-?\d{1,16}$/, { error })
     .transform(Number)
     .pipe(z.int({ error }).min(min, { error }).max(max, { error }))
+    .meta({ override: { type: 'integer', minimum: min, maximum: max } })
 }

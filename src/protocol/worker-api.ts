@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { endpointParamsSchema } from './endpoint-api.ts'
 import { workerIdSchema } from './exchange.ts'
 import { queryInt } from './query.ts'
-import { jobIdSchema } from '../job/job.ts'
+import { jobIdSchema, policySchema, s3ConfigSchema } from '../job/job.ts'
 
 /** Such a worker glues "&name=value" to its URL, which lands in the last path segment when there is no "?". */
 function firstOfGlued(schema: z.ZodType<string, string>): z.ZodType<string, string> {
@@ -19,6 +19,25 @@ export const workerParamsSchema = endpointParamsSchema.extend({ workerId: firstO
 export const workerJobParamsSchema = endpointParamsSchema.extend({
   workerId: workerIdSchema,
   id: firstOfGlued(jobIdSchema),
+})
+
+/** A job as a worker of the hosted kind gets it. */
+export const foreignJobSchema = z.object({
+  id: jobIdSchema,
+  input: z.unknown(),
+  policy: policySchema,
+  attempt: z.int(),
+  webhook: z.string().optional(),
+  s3Config: s3ConfigSchema.optional(),
+})
+
+/** What it posts of one: an output, an error, a progress, a chunk. Read leniently, since it will not repeat it. */
+export const foreignReportSchema = z.looseObject({
+  output: z.unknown().optional(),
+  error: z.unknown().optional(),
+  metrics: z.unknown().optional(),
+  status: z.string().optional(),
+  stopPod: z.boolean().optional(),
 })
 
 export const batchQuerySchema = z.object({

@@ -13,6 +13,7 @@ import type { Store, StoreEvent } from '../store/store.ts'
 import { readReports, writeReports } from './exchange-report.ts'
 import type { LeaseLine, OpenedJob } from './lease-line.ts'
 import { fenceOf, NOTHING_TO_SAY, Session, type SessionAnswer } from './session.ts'
+import type { Telemetry } from './telemetry.ts'
 import type { Workers } from './workers.ts'
 
 /** Workers that came before by the same id and may still speak. */
@@ -25,6 +26,7 @@ export interface DispatchOptions {
   clock: Clock
   /** How long a lease lives without being listed; a request is held for half of it at most. */
   leaseMs: number
+  telemetry: Telemetry
   onError: (cause: unknown) => void
 }
 
@@ -54,7 +56,7 @@ export class Dispatch {
     payloads: PayloadReader,
     gone: AbortSignal,
   ): Promise<ExchangeReply> {
-    const { store, clock, leaseMs } = this.#options
+    const { store, clock, leaseMs, telemetry } = this.#options
     const session = this.#sessionOf(endpoint, worker, request.session)
     const isNewest = request.seq > session.lastSeq
     if (isNewest) {
@@ -66,7 +68,7 @@ export class Dispatch {
     const reports = readReports(request, payloads)
     const fresh = session.confirm(request)
     const givenBack = (request.failed ?? []).map((seq) => this.#giveBack(session, seq))
-    const acks = writeReports(store, session, reports, { leaseMs, now: clock.now() })
+    const acks = writeReports({ store, telemetry }, session, reports, { leaseMs, now: clock.now() })
     const stale = this.#keepAlive(session, request, fresh)
     const needsAnswer =
       request.ended.length + request.chunks.length + request.progress.length > 0 || givenBack.length > 0

@@ -3,6 +3,7 @@
 import type { Ack, Ended, ExchangeRequest, LeaseRef, PayloadReader } from '../protocol/exchange.ts'
 import type { End, Fence, FencedAnswer, NewChunk, Store } from '../store/store.ts'
 import { fenceOf, type Session } from './session.ts'
+import type { Telemetry } from './telemetry.ts'
 
 export interface Reports {
   started: ExchangeRequest['started']
@@ -51,7 +52,7 @@ function endOf(ended: Exclude<Ended, { outcome: 'released' | 'lost' }>, output: 
 
 /** Writes everything the worker reports, in its order, into one commit; answers what it may forget. */
 export async function writeReports(
-  store: Store,
+  { store, telemetry }: { store: Store; telemetry: Telemetry },
   session: Session,
   reports: Reports,
   { leaseMs, now }: { leaseMs: number; now: number },
@@ -62,6 +63,12 @@ export async function writeReports(
     if (state === 'stale') ack.state = 'stale'
     acks.set(ref.lease, ack)
     return ack
+  }
+  const noteEnd = (ended: Ended, state: FencedAnswer): void => {
+    note(ended, state).ended = true
+    const { outcome, executionMs } = ended
+    if (state === 'accepted' && outcome !== 'released' && outcome !== 'lost')
+      telemetry.ran(session.endpoint, outcome, executionMs)
   }
   const writes: Promise<unknown>[] = []
   for (const { agoMs, graceMs, ...ref } of reports.started) {
@@ -84,7 +91,7 @@ export async function writeReports(
   }
   for (const { ended, output } of reports.ended) {
     const write = writeEnd(store, fenceOf(session, ended), { ended, output, now })
-    writes.push(write.then((state) => state !== 'behind' && (note(ended, state).ended = true)))
+    writes.push(write.then((state) => state !== 'behind' && noteEnd(ended, state)))
   }
   await Promise.all(writes)
   return [...acks.values()]

@@ -9,6 +9,7 @@ import type { Fence, LeaseAsk, NewChunk, Store, StoreEvent } from '../store/stor
 import { ForeignWorker } from './foreign-worker.ts'
 import { readForeignChunk, readForeignResult } from './foreign-result.ts'
 import type { LeaseLine, OpenedJob } from './lease-line.ts'
+import type { Telemetry } from './telemetry.ts'
 import type { Workers } from './workers.ts'
 
 export interface ForeignOptions {
@@ -17,6 +18,7 @@ export interface ForeignOptions {
   workers: Workers
   clock: Clock
   stopping: AbortSignal
+  telemetry: Telemetry
   /** A worker asked to be recycled. */
   onRetired: (worker: { endpoint: string; worker: string }) => void
   onError: (cause: unknown) => void
@@ -102,7 +104,7 @@ export class ForeignWorkers {
 
   /** A result or progress. One that comes too late changes nothing, and the worker could do nothing about it. */
   async done(endpoint: string, worker: string, id: string, body: Uint8Array): Promise<void> {
-    const { store, clock } = this.#options
+    const { store, clock, telemetry } = this.#options
     const known = this.#heard(endpoint, worker)
     const fence: Fence = { endpoint, id, worker }
     const result = readForeignResult(body)
@@ -111,9 +113,14 @@ export class ForeignWorkers {
       await this.#keep(endpoint, worker, [id])
       return
     }
+    const takenAt = known.holds.get(id)
     known.holds.delete(id)
+    this.#heard(endpoint, worker)
     if (result.wantsRecycling) this.#retire(endpoint, worker, known)
-    await store.jobs.settle(fence, result.end, { now: clock.now() })
+    const state = await store.jobs.settle(fence, result.end, { now: clock.now() })
+    if (state !== 'accepted' || takenAt === undefined) return
+    const outcome = result.end.event === 'complete' ? 'completed' : 'failed'
+    telemetry.ran(endpoint, outcome, clock.monotonic() - takenAt)
   }
 
   /** It is given no more; whoever started it should start it anew. A process that is leaving waits for its polls to end. */

@@ -4,6 +4,7 @@ import type { Clock } from '../lib/clock.ts'
 import { s3ConfigSchema, type JobError, type S3Config } from '../job/job.ts'
 import type { LeaseAsk, LeasedJob, Store } from '../store/store.ts'
 import type { SecretBox } from './secret-box.ts'
+import type { Telemetry } from './telemetry.ts'
 
 /** A leased job as its worker gets it, its s3Config opened. */
 export type OpenedJob = Omit<LeasedJob, 'sealedS3Config'> & { s3Config?: S3Config }
@@ -25,6 +26,7 @@ export class LeaseLine {
   readonly #store: Store
   readonly #clock: Clock
   readonly #secrets: SecretBox
+  readonly #telemetry: Telemetry
   readonly #onError: (cause: unknown) => void
   readonly #lines = new Map<string, Line>()
   readonly #stop: () => void
@@ -33,11 +35,13 @@ export class LeaseLine {
     store: Store
     clock: Clock
     secrets: SecretBox
+    telemetry: Telemetry
     onError: (cause: unknown) => void
   }) {
     this.#store = options.store
     this.#clock = options.clock
     this.#secrets = options.secrets
+    this.#telemetry = options.telemetry
     this.#onError = options.onError
     this.#stop = this.#store.watch((event) => {
       if (event.kind === 'queued' && this.#lines.has(event.endpoint)) this.#serve(event.endpoint)
@@ -57,6 +61,7 @@ export class LeaseLine {
   async leaseNow(endpoint: string, ask: Waiter['ask']): Promise<OpenedJob[]> {
     for (;;) {
       const leased = await this.#store.jobs.lease({ ...ask, endpoint, now: this.#clock.now() })
+      for (const { waitedMs } of leased) this.#telemetry.leased(endpoint, waitedMs)
       const opened = leased.flatMap((job) => this.#open(endpoint, job))
       // Jobs that cannot be opened have failed; those behind them must not wait for that.
       if (opened.length > 0 || leased.length === 0) return opened

@@ -10,7 +10,8 @@ import { Queue } from './queue.ts'
 import { SecretBox } from './secret-box.ts'
 import { runSweeper } from './sweeper.ts'
 import { WebhookCall } from './webhook-call.ts'
-import { Webhooks, type WebhookAttempt } from './webhooks.ts'
+import type { Telemetry } from './telemetry.ts'
+import { Webhooks } from './webhooks.ts'
 import { Workers } from './workers.ts'
 
 export interface ServiceSettings {
@@ -27,7 +28,7 @@ export interface ServiceSettings {
 export interface ServiceOptions extends ServiceSettings {
   store: Store
   clock: Clock
-  onWebhook: (attempt: WebhookAttempt) => void
+  telemetry: Telemetry
   /** A worker asked to be recycled by whoever started it. */
   onRetired: (worker: { endpoint: string; worker: string }) => void
   onError: (cause: unknown) => void
@@ -47,13 +48,13 @@ export class Service {
   readonly #background: Promise<unknown>
 
   constructor(options: ServiceOptions) {
-    const { store, clock, onError, onWebhook, onRetired, webhookSecret } = options
+    const { store, clock, telemetry, onError, onRetired, webhookSecret } = options
     const { leaseMs = DEFAULT_LEASE_MS, allowPrivateWebhooks = false } = options
     const stopping = this.#stopping.signal
     const secrets = new SecretBox(options.secret)
     const workers = new Workers(clock)
     const watch = new JobWatch(store)
-    const line = new LeaseLine({ store, clock, secrets, onError })
+    const line = new LeaseLine({ store, clock, secrets, telemetry, onError })
     const call = new WebhookCall({
       allowPrivate: allowPrivateWebhooks,
       ...(webhookSecret !== undefined && { signingSecret: webhookSecret }),
@@ -63,13 +64,22 @@ export class Service {
     this.#line = line
     this.#webhookCall = call
     this.queue = new Queue({ store, watch, secrets, clock, stopping, allowPrivateWebhooks })
-    this.dispatch = new Dispatch({ store, line, workers, clock, leaseMs, onError })
-    this.foreign = new ForeignWorkers({ store, line, workers, clock, stopping, onRetired, onError })
+    this.dispatch = new Dispatch({ store, line, workers, clock, leaseMs, telemetry, onError })
+    this.foreign = new ForeignWorkers({
+      store,
+      line,
+      workers,
+      clock,
+      stopping,
+      telemetry,
+      onRetired,
+      onError,
+    })
     const webhooks = new Webhooks({
       store,
       clock,
       onError,
-      onAttempt: onWebhook,
+      onAttempt: (attempt) => telemetry.webhook(attempt),
       send: (request, signal) => call.send(request, signal),
     })
     this.#background = Promise.all([

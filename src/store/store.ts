@@ -99,6 +99,8 @@ export interface LeasedJob {
   webhook?: string
   sealedS3Config?: Uint8Array
   trace?: TraceContext
+  /** How long it did not run before this lease, ms. */
+  waitedMs: number
   /** No other job may share its process: it may be what ended one before. */
   isAlone: boolean
 }
@@ -246,6 +248,8 @@ export interface JobStore {
   /** Moves the read position forward; never back. */
   markRead(endpoint: string, id: string, index: number): Promise<void>
   count(endpoint: string): Promise<JobCounts>
+  /** How long the job that is leased next has waited, ms; 0 when none waits. */
+  headWaitedMs(endpoint: string, now: number): Promise<number>
   /**
    * One round of tidying: lapsed leases go back or fail, silent jobs time out, ttl and retention delete. Handles a
    * bounded number and answers how many. Time that was not served does not lapse a lease: a round later than

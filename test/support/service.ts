@@ -1,11 +1,12 @@
 // A service in this process, without a port, on a store in memory.
 
 import { pino } from 'pino'
-import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
+import type { FastifyInstance, InjectOptions, LightMyRequestResponse } from 'fastify'
 import { systemClock, type Clock } from '../../src/lib/clock.ts'
 import { buildApp } from '../../src/server/app.ts'
 import { openSqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import type { Store } from '../../src/store/store.ts'
+import { Contract } from './contract.ts'
 
 export const KEY = 'test-key'
 
@@ -59,12 +60,20 @@ export async function startTestService(options: TestServiceOptions = {}): Promis
     ...(leaseMs !== undefined && { leaseMs }),
   })
   await app.http.ready()
+  const contract = new Contract(app.http.swagger())
+  const checked = async (
+    asked: InjectOptions & { url: string; method: string },
+  ): Promise<LightMyRequestResponse> => {
+    const reply = await app.http.inject(asked)
+    contract.check(asked, reply)
+    return reply
+  }
   return {
     http: app.http,
     store,
     logged,
     ask: (method, path, body, headers = {}) =>
-      app.http.inject({
+      checked({
         method,
         url: `/v2/default${path}`,
         headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/json', ...headers },

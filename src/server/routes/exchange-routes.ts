@@ -1,6 +1,7 @@
 // The exchange of Longshore's own workers.
 
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
+import { z } from 'zod'
 import {
   decodeExchange,
   encodeExchange,
@@ -19,14 +20,30 @@ export interface ExchangeRoutesOptions {
   dispatch: Dispatch
 }
 
+const binary = z.unknown().meta({ override: { type: 'string', format: 'binary' } })
+
 export const exchangeRoutes: FastifyPluginAsyncZod<ExchangeRoutesOptions> = async (
   app,
   { queue, dispatch },
 ) => {
   app.post('/exchange/:workerId', {
     bodyLimit: MAX_EXCHANGE_BYTES,
-    config: { body: 'bytes', permission: 'worker' },
-    schema: { params: exchangeParamsSchema },
+    config: {
+      body: 'bytes',
+      permission: 'worker',
+      documentedBody: { type: EXCHANGE_TYPE, schema: binary },
+    },
+    schema: {
+      summary: 'All that one of our workers and the service have to say to each other',
+      tags: ['Workers'],
+      params: exchangeParamsSchema,
+      response: {
+        200: {
+          description: 'Leases, stops and acknowledgements.',
+          content: { [EXCHANGE_TYPE]: { schema: binary } },
+        },
+      },
+    },
     async handler(request, reply) {
       const { endpointId, workerId } = request.params
       await queue.requireEndpoint(endpointId)

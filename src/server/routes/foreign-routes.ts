@@ -1,11 +1,14 @@
 // The wire of the hosted platform's workers: take, stop, done, stream and ping.
 
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
+import { z } from 'zod'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { limits } from '../../job/limits.ts'
 import { jsonArrayOfRaw, jsonWithRaw } from '../../lib/raw-json.ts'
 import {
   batchQuerySchema,
+  foreignJobSchema,
+  foreignReportSchema,
   pingQuerySchema,
   workerJobParamsSchema,
   workerParamsSchema,
@@ -15,6 +18,55 @@ import type { Queue } from '../../queue/queue.ts'
 import type { OpenedJob } from '../../queue/lease-line.ts'
 import { bytesOf } from '../body.ts'
 import { delivery, sendJson } from '../replies.ts'
+
+const tags = ['Workers']
+const nothing = z.void().meta({ description: 'There is none.' })
+const jobOrNothing = { 200: foreignJobSchema, 204: nothing }
+const jobsOrNothing = { 200: z.array(foreignJobSchema), 204: nothing }
+const stopsOrNothing = { 200: z.object({ jobsToStop: z.array(z.string()) }), 204: nothing }
+const nothingMore = { 200: z.object({}) }
+const documentedBody = { type: 'application/json', schema: foreignReportSchema }
+
+const schemas = {
+  take: {
+    summary: 'A job for a worker of the hosted kind',
+    tags,
+    response: jobOrNothing,
+    params: workerParamsSchema,
+  },
+  takeBatch: {
+    summary: 'Some jobs for a worker of the hosted kind',
+    tags,
+    response: jobsOrNothing,
+    params: workerParamsSchema,
+    querystring: batchQuerySchema,
+  },
+  stop: {
+    summary: 'Jobs that such a worker should stop',
+    tags,
+    response: stopsOrNothing,
+    params: workerParamsSchema,
+  },
+  done: {
+    summary: 'A result or a progress of such a worker',
+    tags,
+    response: nothingMore,
+    params: workerJobParamsSchema,
+  },
+  stream: {
+    summary: 'A chunk of such a worker',
+    tags,
+    response: nothingMore,
+    params: workerJobParamsSchema,
+  },
+  ping: {
+    summary: 'The heartbeat of such a worker',
+    tags,
+    response: nothingMore,
+    params: workerParamsSchema,
+    querystring: pingQuerySchema,
+  },
+}
 
 export interface ForeignRoutesOptions {
   queue: Queue
@@ -43,7 +95,7 @@ export const foreignTakeRoutes: FastifyPluginAsyncZod<ForeignRoutesOptions> = as
 
   app.get('/job-take/:workerId', {
     config: { permission: 'worker' },
-    schema: { params: workerParamsSchema },
+    schema: schemas.take,
     async handler(request, reply) {
       const [lease] = (await take(reply, { ...request.params, count: 1 })) ?? []
       return lease ? sendJson(reply, leaseBody(lease)) : reply.code(204).send()
@@ -52,7 +104,7 @@ export const foreignTakeRoutes: FastifyPluginAsyncZod<ForeignRoutesOptions> = as
 
   app.get('/job-take-batch/:workerId', {
     config: { permission: 'worker' },
-    schema: { params: workerParamsSchema, querystring: batchQuerySchema },
+    schema: schemas.takeBatch,
     async handler(request, reply) {
       const leases = await take(reply, { ...request.params, count: request.query.batch_size })
       if (!leases) return reply.code(204).send()
@@ -62,7 +114,7 @@ export const foreignTakeRoutes: FastifyPluginAsyncZod<ForeignRoutesOptions> = as
 
   app.get('/job-stop/:workerId', {
     config: { permission: 'worker' },
-    schema: { params: workerParamsSchema },
+    schema: schemas.stop,
     async handler(request, reply) {
       const { endpointId, workerId } = request.params
       await queue.requireEndpoint(endpointId)
@@ -90,8 +142,8 @@ export const foreignReportRoutes: FastifyPluginAsyncZod<ForeignRoutesOptions> = 
   app.post('/job-done/:workerId/:id', {
     bodyLimit: limits.reportBodyBytes,
     errorHandler: failWhenTooLarge,
-    config: { body: 'bytes', permission: 'worker' },
-    schema: { params: workerJobParamsSchema },
+    config: { body: 'bytes', permission: 'worker', documentedBody },
+    schema: schemas.done,
     async handler(request) {
       const { endpointId, workerId, id } = request.params
       await queue.requireEndpoint(endpointId)
@@ -103,8 +155,8 @@ export const foreignReportRoutes: FastifyPluginAsyncZod<ForeignRoutesOptions> = 
   app.post('/job-stream/:workerId/:id', {
     bodyLimit: limits.reportBodyBytes,
     errorHandler: failWhenTooLarge,
-    config: { body: 'bytes', permission: 'worker' },
-    schema: { params: workerJobParamsSchema },
+    config: { body: 'bytes', permission: 'worker', documentedBody },
+    schema: schemas.stream,
     async handler(request) {
       const { endpointId, workerId, id } = request.params
       await queue.requireEndpoint(endpointId)
@@ -115,7 +167,7 @@ export const foreignReportRoutes: FastifyPluginAsyncZod<ForeignRoutesOptions> = 
 
   app.get('/ping/:workerId', {
     config: { permission: 'worker' },
-    schema: { params: workerParamsSchema, querystring: pingQuerySchema },
+    schema: schemas.ping,
     async handler(request) {
       const { endpointId, workerId } = request.params
       await queue.requireEndpoint(endpointId)

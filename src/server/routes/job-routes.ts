@@ -1,14 +1,17 @@
 // Looking at and changing one job or the whole queue: status, stream, cancel, retry, purge-queue, health.
 
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
+import { z } from 'zod'
 import {
   endpointParamsSchema,
   healthSchema,
   jobParamsSchema,
+  jobRecordSchema,
   purgedSchema,
   requestsQuerySchema,
   requestsSchema,
   statusQuerySchema,
+  streamAnswerSchema,
   streamQuerySchema,
   submittedSchema,
 } from '../../protocol/endpoint-api.ts'
@@ -19,17 +22,75 @@ import { recordBody } from '../../queue/record-body.ts'
 import { lastEventId, pushFormOf, pushNews } from '../job-push.ts'
 import { chunksBody, delivery, sendJson } from '../replies.ts'
 
+const tags = ['Jobs']
+
+/** An array, or with another Accept what is pushed. */
+const streamContent = {
+  description: "The job's status is in x-job-status.",
+  content: {
+    'application/json': { schema: streamAnswerSchema },
+    'text/event-stream': { schema: z.string() },
+    'application/x-ndjson': { schema: z.string() },
+  },
+}
+
+const schemas = {
+  cancel: {
+    summary: 'Ends a job that waits or runs',
+    tags,
+    params: jobParamsSchema,
+    response: { 200: submittedSchema },
+  },
+  retry: {
+    summary: 'Queues a failed or timed-out job again',
+    tags,
+    params: jobParamsSchema,
+    response: { 200: submittedSchema },
+  },
+  purge: {
+    summary: 'Cancels every job that waits',
+    tags,
+    params: endpointParamsSchema,
+    response: { 200: purgedSchema },
+  },
+  requests: {
+    summary: 'Lists jobs, newest first',
+    tags,
+    params: endpointParamsSchema,
+    querystring: requestsQuerySchema,
+    response: { 200: requestsSchema },
+  },
+  health: {
+    summary: 'Counts of jobs and workers',
+    tags,
+    params: endpointParamsSchema,
+    response: { 200: healthSchema },
+  },
+}
+
 /** One job, read. */
 export const jobRoutes: FastifyPluginAsyncZod<{ queue: Queue }> = async (app, { queue }) => {
   app.get('/status/:id', {
     config: { permission: 'read', operation: 'status' },
-    schema: { params: jobParamsSchema, querystring: statusQuerySchema },
+    schema: {
+      summary: 'The record of a job; ttl moves its ttl',
+      tags,
+      params: jobParamsSchema,
+      querystring: statusQuerySchema,
+      response: { 200: jobRecordSchema },
+    },
     handler: async (request, reply) => sendJson(reply, recordBody(await lookUp(queue, request))),
   })
 
   app.get('/stream/:id', {
     config: { permission: 'read', operation: 'stream' },
-    schema: { params: jobParamsSchema, querystring: streamQuerySchema },
+    schema: {
+      summary: 'New chunks of a job; pushed as they come with another Accept',
+      tags,
+      params: jobParamsSchema,
+      querystring: streamQuerySchema,
+      response: { 200: streamContent },
+    },
     async handler(request, reply) {
       const { endpointId, id } = request.params
       const form = pushFormOf(request.headers.accept)
@@ -52,19 +113,19 @@ export const queueRoutes: FastifyPluginAsyncZod<{ queue: Queue; workers: Workers
 ) => {
   app.post('/cancel/:id', {
     config: { permission: 'write', operation: 'cancel' },
-    schema: { params: jobParamsSchema, response: { 200: submittedSchema } },
+    schema: schemas.cancel,
     handler: (request) => queue.cancel(request.params.endpointId, request.params.id),
   })
 
   app.post('/retry/:id', {
     config: { permission: 'write' },
-    schema: { params: jobParamsSchema, response: { 200: submittedSchema } },
+    schema: schemas.retry,
     handler: (request) => queue.retry(request.params.endpointId, request.params.id),
   })
 
   app.post('/purge-queue', {
     config: { permission: 'write', operation: 'purge-queue' },
-    schema: { params: endpointParamsSchema, response: { 200: purgedSchema } },
+    schema: schemas.purge,
     handler: async (request) => ({
       removed: await queue.purge(request.params.endpointId),
       status: 'completed' as const,
@@ -73,11 +134,7 @@ export const queueRoutes: FastifyPluginAsyncZod<{ queue: Queue; workers: Workers
 
   app.get('/requests', {
     config: { permission: 'read', operation: 'requests' },
-    schema: {
-      params: endpointParamsSchema,
-      querystring: requestsQuerySchema,
-      response: { 200: requestsSchema },
-    },
+    schema: schemas.requests,
     handler: (request) => {
       const { limit, before } = request.query
       const page = { ...(limit !== undefined && { limit }), ...(before !== undefined && { before }) }
@@ -87,7 +144,7 @@ export const queueRoutes: FastifyPluginAsyncZod<{ queue: Queue; workers: Workers
 
   app.get('/health', {
     config: { permission: 'read' },
-    schema: { params: endpointParamsSchema, response: { 200: healthSchema } },
+    schema: schemas.health,
     async handler(request) {
       const { endpointId } = request.params
       return { jobs: await queue.count(endpointId), workers: workers.count(endpointId) }

@@ -3,9 +3,10 @@
 import { Readable } from 'node:stream'
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
+import { z } from 'zod'
 import { limits } from '../../job/limits.ts'
 import { JsonTextError, parseKeepingRaw } from '../../lib/raw-json.ts'
-import { openaiParamsSchema } from '../../protocol/endpoint-api.ts'
+import { openaiParamsSchema, openaiRequestSchema } from '../../protocol/endpoint-api.ts'
 import { Refusal } from '../../protocol/errors.ts'
 import { askOpenAi, openaiInput, streamOpenAi, type OpenAiRequest } from '../../queue/openai.ts'
 import { OpenAiError, type OpenAiErrorType } from '../../queue/openai-error.ts'
@@ -15,13 +16,29 @@ import { asRefusal, errorHandler } from '../error-handler.ts'
 import { delivery, sendJson } from '../replies.ts'
 import { submitHeaders } from '../submit-headers.ts'
 
+const openaiContent = {
+  description: "The handler's one object, or its events as they are made.",
+  content: { 'application/json': { schema: z.unknown() }, 'text/event-stream': { schema: z.string() } },
+}
+
 export const openaiRoutes: FastifyPluginAsyncZod<{ queue: Queue }> = async (app, { queue }) => {
   app.setErrorHandler(openaiErrorHandler)
 
   app.post('/openai/*', {
     bodyLimit: limits.runsyncBodyBytes,
-    config: { body: 'bytes', permission: 'write', operation: 'openai' },
-    schema: { params: openaiParamsSchema },
+    config: {
+      body: 'bytes',
+      permission: 'write',
+      operation: 'openai',
+      hasOpenAiErrors: true,
+      documentedBody: { type: 'application/json', schema: openaiRequestSchema },
+    },
+    schema: {
+      summary: "A request of the OpenAI interface; the handler's object or its events are the answer",
+      tags: ['OpenAI'],
+      params: openaiParamsSchema,
+      response: { 200: openaiContent },
+    },
     async handler(request, reply) {
       const body = bytesOf(request.body)
       const wantsStream = readStreamWish(body)
@@ -38,8 +55,13 @@ export const openaiRoutes: FastifyPluginAsyncZod<{ queue: Queue }> = async (app,
   })
 
   app.get('/openai/*', {
-    config: { permission: 'write' },
-    schema: { params: openaiParamsSchema },
+    config: { permission: 'write', hasOpenAiErrors: true },
+    schema: {
+      summary: 'A question of the OpenAI interface without a body, for instance for its models',
+      tags: ['OpenAI'],
+      params: openaiParamsSchema,
+      response: { 200: z.unknown() },
+    },
     async handler(request, reply) {
       const answer = await askOpenAi(queue, request.params.endpointId, askedBy(request, reply))
       return sendJson(reply, Buffer.from(answer))

@@ -3,7 +3,14 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
 import { submissionSchema } from '../../job/job.ts'
 import { limits } from '../../job/limits.ts'
-import { endpointParamsSchema, runsyncQuerySchema, submittedSchema } from '../../protocol/endpoint-api.ts'
+import {
+  endpointParamsSchema,
+  hostedRecordSchema,
+  jobRecordSchema,
+  runsyncQuerySchema,
+  submissionHeadersSchema,
+  submittedSchema,
+} from '../../protocol/endpoint-api.ts'
 import type { Queue } from '../../queue/queue.ts'
 import { recordBody } from '../../queue/record-body.ts'
 import type { Dialect } from '../../store/store.ts'
@@ -18,11 +25,19 @@ export interface SubmitRoutesOptions {
 
 export const submitRoutes: FastifyPluginAsyncZod<SubmitRoutesOptions> = async (app, { queue, dialect }) => {
   const spoken = dialect ? { dialect } : {}
+  const tags = [dialect === 'hosted' ? 'Compatible' : 'Jobs']
 
   app.post('/run', {
     bodyLimit: limits.runBodyBytes,
     config: { body: 'submission', permission: 'write', operation: 'run' },
-    schema: { params: endpointParamsSchema, body: submissionSchema, response: { 200: submittedSchema } },
+    schema: {
+      summary: 'Submits a job and answers its id at once',
+      tags,
+      params: endpointParamsSchema,
+      headers: submissionHeadersSchema,
+      body: submissionSchema,
+      response: { 200: submittedSchema },
+    },
     handler: (request) =>
       queue.submit(request.params.endpointId, request.body, {
         operation: 'run',
@@ -34,7 +49,15 @@ export const submitRoutes: FastifyPluginAsyncZod<SubmitRoutesOptions> = async (a
   app.post('/runsync', {
     bodyLimit: limits.runsyncBodyBytes,
     config: { body: 'submission', permission: 'write', operation: 'runsync' },
-    schema: { params: endpointParamsSchema, querystring: runsyncQuerySchema, body: submissionSchema },
+    schema: {
+      summary: 'Submits a job and answers its record when it has ended, or when the wait is over',
+      tags,
+      params: endpointParamsSchema,
+      headers: submissionHeadersSchema,
+      querystring: runsyncQuerySchema,
+      body: submissionSchema,
+      response: { 200: dialect === 'hosted' ? hostedRecordSchema : jobRecordSchema },
+    },
     async handler(request, reply) {
       const { endpointId } = request.params
       const { wait } = request.query

@@ -3,11 +3,12 @@
 import { z } from 'zod'
 import { jobErrorSchema } from '../../job/job.ts'
 import type { PartKind } from '../../job/chunk.ts'
-import type { JobStatus } from '../../job/lifecycle.ts'
+import { transitions, type JobStatus } from '../../job/lifecycle.ts'
 import type { JobCounts, JobPage, JobRecord, JobStore, StoredChunk, StreamRead } from '../store.ts'
 import { blob, integer, IS_PRESENT, optional, text, type Context, type Row } from './context.ts'
+import { inStatuses } from './schema.ts'
 
-type Reads = Pick<JobStore, 'find' | 'list' | 'readChunks' | 'markRead' | 'count'>
+type Reads = Pick<JobStore, 'find' | 'list' | 'readChunks' | 'markRead' | 'count' | 'headWaitedMs'>
 
 const storedErrorSchema = z.string().transform((json) => jobErrorSchema.parse(JSON.parse(json)))
 
@@ -106,6 +107,15 @@ export class SqliteReads implements Reads {
         { id, endpoint, index },
       )
     })
+  }
+
+  async headWaitedMs(endpoint: string, now: number): Promise<number> {
+    const head = this.#context.statements.find(
+      `select counted_from, ran_ms from jobs where endpoint = $endpoint and ${inStatuses(transitions.lease.from)} and ${IS_PRESENT}
+       order by position limit 1`,
+      { endpoint, now },
+    )
+    return head ? Math.max(0, now - integer(head['counted_from']) - integer(head['ran_ms'])) : 0
   }
 
   async count(endpoint: string): Promise<JobCounts> {

@@ -142,6 +142,7 @@ function composeJobs(context: Context): JobStore {
     readChunks: (...ask) => reads.readChunks(...ask),
     markRead: (...ask) => reads.markRead(...ask),
     count: (endpoint) => reads.count(endpoint),
+    headWaitedMs: (...ask) => reads.headWaitedMs(...ask),
     sweep: (...ask) => sweep.sweep(...ask),
   }
 }

@@ -56,7 +56,8 @@ export class SqliteWorkerVerbs implements WorkerVerbs {
              and not (reason is '${transitions.lapse.reason}' and worker is $worker and lapsed_at > $lostSince)
            order by position limit $count)
          returning id, position, lease, attempt, ${LIMIT_IN_FORCE} as limit_ms, execution_timeout_ms, low_priority, ttl_ms,
-           webhook, s3_config, trace, runs_alone, (select body from inputs where job = jobs.seq) as input`,
+           webhook, s3_config, trace, runs_alone,
+           max(0, $now - counted_from - ran_ms) as waited_ms, (select body from inputs where job = jobs.seq) as input`,
         {
           token: `${randomBytes(9).toString('base64url')}.`,
           worker: ask.worker,
@@ -303,6 +304,7 @@ function readLease(row: Row): LeasedJob {
     ...optional('webhook', row['webhook'], text),
     ...optional('sealedS3Config', row['s3_config'], blob),
     ...optional('trace', row['trace'], (value) => JSON.parse(text(value)) as TraceContext),
+    waitedMs: integer(row['waited_ms']),
     isAlone: row['runs_alone'] === 1,
   }
 }
