@@ -28,7 +28,8 @@ export interface WorkerEventMap {
       lastLines: string[]
     },
   ]
-  unready: [{ cause: unknown; failures: number }]
+  /** A process did not get ready, or ended by an error that is no job's doing. Nobody waited for a spare. */
+  unready: [{ cause: unknown; failures: number; isSpare?: boolean }]
   unreachable: [{ cause: unknown; failures: number; retryInMs: number }]
   reachable: [{ afterFailures: number }]
   stale: [{ id: string }]

@@ -1,8 +1,5 @@
 // Takes one lease to one outcome: run it in a handler's process, watch its clock, say how it ended.
 
-import { randomBytes } from 'node:crypto'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { pause, type Timer } from '../lib/clock.ts'
 import type { AbortReason } from './define-handler.ts'
 import type { WorkerEvents } from './events.ts'
@@ -14,7 +11,7 @@ import { Masker } from './mask.ts'
 import { judgeAborted, judgeDeath, type Outcome } from './outcome.ts'
 import type { OutputLine } from './output-lines.ts'
 import type { Assignment, Run, RunListener } from './run.ts'
-import { removeFolder } from './scratch.ts'
+import { ScratchFolders } from './scratch.ts'
 import { Supervisor, type AfterRun, type Seat, type SupervisorOptions } from './supervisor.ts'
 
 /** What a command line sets. */
@@ -61,9 +58,7 @@ export class Executor {
   #waiting: ActiveRun[] = []
   /** Ids of the latest that have. */
   readonly #ended = new Map<number, string>()
-  /** A container may come back with the same pid and the same disk. */
-  readonly #scratchRoot = join(tmpdir(), `longshore-${process.pid}-${randomBytes(4).toString('hex')}`)
-  readonly #removals = new Set<Promise<void>>()
+  readonly #scratch = new ScratchFolders()
   readonly #masker = new Masker()
   #runNumber = 0
   #isClosed = false
@@ -139,7 +134,7 @@ export class Executor {
     for (const run of this.#waiting.slice())
       this.#end(run, { kind: 'stopped', reason: 'shutdown', executionMs: 0 })
     await this.#supervisor.close()
-    await Promise.race([Promise.all(this.#removals), pause(this.#options.clock, TIDY_MS)])
+    await Promise.race([this.#scratch.removed, pause(this.#options.clock, TIDY_MS)])
   }
 
   /** Begins what waits, in order, wherever there is a process for it. */
@@ -158,6 +153,7 @@ export class Executor {
       if (seat) reserved.add(seat)
       this.#waiting.push(run)
     }
+    if (this.#waiting.length > reserved.size) this.#supervisor.need()
   }
 
   #freest(reserved: ReadonlySet<Seat>): Seat | undefined {
@@ -188,7 +184,7 @@ export class Executor {
       run.deadline = clock.after(executionTimeoutMs, () => this.#abort(run, 'timeout'))
     }
     this.#supervisor.begin(seat, run.number, isAlone)
-    const scratchDir = this.#scratchDirOf(run.number)
+    const scratchDir = this.#scratch.pathOf(run.number)
     const message = { type: 'run' as const, run: run.number, id, attempt, policy, scratchDir }
     seat.process.send({ ...message, ...(s3Config && { s3Config }), ...(trace && { trace }) }, input)
     run.listener.onStart()
@@ -248,7 +244,8 @@ export class Executor {
   /** Some code is ending its process: the next job must not begin there, and whose code it was decides who fails. */
   #onAccident(seat: Seat, { run: number, error }: Extract<FromChild, { type: 'dying' }>): void {
     const { clock } = this.#options
-    this.#supervisor.retire(seat)
+    if (number === undefined) this.#supervisor.doom(seat)
+    else this.#supervisor.retire(seat)
     const insist = clock.after(LAST_WORDS_MS, () => void this.#supervisor.kill(seat))
     void seat.process.died.then(() => insist.clear())
     if (number === undefined) return
@@ -290,12 +287,13 @@ export class Executor {
     // It could not tidy up after its jobs any more.
     const runs = new Set(lost.map(({ number }) => number))
     if (seat.culprit !== undefined) runs.add(seat.culprit)
-    for (const run of runs) this.#tidy(run)
+    for (const run of runs) this.#scratch.remove(run)
     for (const run of lost) {
       const isCulprit = seat.culprit === run.number
       const outcome = judgeDeath(death, {
         printer: run,
         jobs: isCulprit ? 1 : lost.length,
+        isCulprit,
         isAnothers: seat.culprit !== undefined && !isCulprit,
       })
       if (outcome.kind === 'failed') this.#fail(run, outcome.error)
@@ -319,7 +317,7 @@ export class Executor {
   }
 
   /** What was aborted first decides, whatever the handler still said. */
-  #end(run: ActiveRun, outcome: Outcome, after: AfterRun = {}): void {
+  #end(run: ActiveRun, outcome: Outcome, after?: AfterRun): void {
     if (!this.#runs.delete(run.number)) return
     this.#remember(run)
     if (!run.seat) this.#waiting = this.#waiting.filter((waiting) => waiting !== run)
@@ -333,15 +331,10 @@ export class Executor {
       reason === undefined ? outcome : judgeAborted(reason, outcome, { executionTimeoutMs, killGraceMs })
     // The child measures the handler alone; a limit was kept by the clock here.
     const executionMs = Math.round(judged.kind === 'timedOut' ? ranMs : outcome.executionMs || ranMs)
-    if (after.scratch) this.#tidy(run.number)
+    if (after?.scratch) this.#scratch.remove(run.number)
     if (seat) this.#supervisor.end(seat, run.number, after)
     run.settle({ ...judged, executionMs, ...((after.refresh || this.facts?.refresh) && { refresh: true }) })
     this.#place()
-  }
-
-  #tidy(run: number): void {
-    const removal = removeFolder(this.#scratchDirOf(run)).finally(() => this.#removals.delete(removal))
-    this.#removals.add(removal)
   }
 
   #remember({ number, assignment }: ActiveRun): void {
@@ -352,9 +345,5 @@ export class Executor {
 
   #idsIn(seat: Seat): string[] {
     return [...seat.runs].flatMap((number) => this.#runs.get(number)?.assignment.id ?? [])
-  }
-
-  #scratchDirOf(run: number): string {
-    return `${this.#scratchRoot}-${run}`
   }
 }

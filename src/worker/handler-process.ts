@@ -112,6 +112,11 @@ export class HandlerProcess {
     return this.#isUp
   }
 
+  /** Whether it was told to import the handler. */
+  get isLoading(): boolean {
+    return this.#isLoading
+  }
+
   /** What was printed last, by whichever run. */
   get lastLines(): readonly LastLine[] {
     return this.#lastLines

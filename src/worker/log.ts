@@ -71,8 +71,11 @@ function logProcesses(events: WorkerEvents, log: Logger): void {
       'what an earlier job left behind ends the handler process; jobs in it are handed back',
     ),
   )
-  events.on('unready', ({ cause, failures }) =>
-    log.error({ failures, error: textOf(cause) }, 'handler process did not become ready'),
+  events.on('unready', ({ cause, failures, isSpare = false }) =>
+    log[isSpare ? 'warn' : 'error'](
+      { failures, error: textOf(cause) },
+      `${isSpare ? 'spare handler process' : 'handler process'} cannot be used, trying again after a while`,
+    ),
   )
 }
 

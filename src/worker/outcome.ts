@@ -12,7 +12,7 @@ export type Outcome = {
   | { kind: 'completed'; output: Uint8Array }
   | { kind: 'failed'; error: JobError }
   | { kind: 'timedOut'; error: JobError }
-  /** Its process died, and it cannot be told whether it was this job or one beside it. */
+  /** Its process died, and it cannot be told whether it was this job's doing. */
   | { kind: 'lost'; error: JobError }
   /** Not this job's doing: it was told to stop, or a neighbour took its process down. */
   | { kind: 'stopped'; reason: AbortReason }
@@ -36,12 +36,21 @@ export function judgeAborted(
 /** A death is charged to the job it can be traced to; jobs beside it go back. */
 export function judgeDeath(
   death: Death,
-  { printer, jobs, isAnothers }: { printer: Printer; jobs: number; isAnothers: boolean },
+  {
+    printer,
+    jobs,
+    isCulprit,
+    isAnothers,
+  }: { printer: Printer; jobs: number; isCulprit: boolean; isAnothers: boolean },
 ): Outcome {
   // The job whose end a process was killed for has ended by now.
   if (isAnothers || (death.wasKilled && !death.accident)) {
     return { kind: 'stopped', reason: 'shutdown', executionMs: 0 }
   }
   const error = describeDeath(death, printer)
-  return jobs === 1 ? { kind: 'failed', error, executionMs: 0 } : { kind: 'lost', error, executionMs: 0 }
+  // An error of code that runs for no job would have come without this one too: it deserves another try.
+  const isNobodys = death.accident !== undefined && !isCulprit
+  return jobs === 1 && !isNobodys
+    ? { kind: 'failed', error, executionMs: 0 }
+    : { kind: 'lost', error, executionMs: 0 }
 }

@@ -2,6 +2,7 @@
 
 import { backoffMs } from '../lib/backoff.ts'
 import { pause, type Clock } from '../lib/clock.ts'
+import type { JobError } from '../job/job.ts'
 import type { WorkerEvents } from './events.ts'
 import type { Death } from './death.ts'
 import { HandlerProcess, UnreadyError, type ProcessMessage } from './handler-process.ts'
@@ -63,6 +64,10 @@ export interface Seat {
   mayLeave: boolean
   /** When it became ready, monotonic ms. */
   readyAt: number
+  /** It was loaded beside a process that may have held what its setup() wanted for itself. */
+  wasSpare: boolean
+  /** An error that is no job's doing is ending it. */
+  isDoomed: boolean
   /** The accident that ends it is known to be this run's doing. */
   culprit?: number
 }
@@ -73,6 +78,8 @@ const LEAVE_MS = 1_000
 const CLOSE_MS = 100
 /** So many starts in a row may fail before it is taken for hopeless. */
 const MAX_FAILED_STARTS = 5
+/** So many warm spares in a row may fail before a bare one has to do. */
+const MAX_FAILED_SPARES = 3
 /** A process that lived so long was no failed start, however it ended. */
 const STEADY_MS = 10_000
 const BACKOFF = { baseMs: 200, maxMs: 10_000 }
@@ -88,8 +95,12 @@ export class Supervisor {
   readonly #living = new Set<HandlerProcess>()
   #spare: HandlerProcess | undefined
   #facts: HandlerFacts | undefined
+  /** Since a job last ended by itself. */
   #failedStarts = 0
   #isBackingOff = false
+  /** A spare is a convenience: what goes wrong with it is counted, and waited for, apart. */
+  #failedSpares = 0
+  #isSpareBackingOff = false
 
   constructor(options: SupervisorOptions) {
     this.#options = options
@@ -129,32 +140,44 @@ export class Supervisor {
   begin(seat: Seat, run: number, isExclusive: boolean): void {
     seat.runs.add(run)
     seat.begun += 1
-    this.#failedStarts = 0
     seat.isExclusive ||= isExclusive
     seat.process.watch(run)
     const { maxJobsPerExecutor } = this.#options
     if (maxJobsPerExecutor !== undefined && seat.begun >= maxJobsPerExecutor) this.retire(seat)
+    // It is this job's alone. Its successor is made when somebody waits for one: a model is large.
+    else if (this.#facts?.refresh) seat.state = 'retiring'
   }
 
-  /** A run has ended there; the process goes when it is to be replaced and was the last one's. */
-  end(seat: Seat, run: number, after: AfterRun = {}): void {
+  /** A job waits that no process can take: one that takes no more has its successor now. */
+  need(): void {
+    this.#ensure()
+  }
+
+  /** A run has ended there, by itself if there is something `after` it; a process that is to be replaced goes with its last. */
+  end(seat: Seat, run: number, after?: AfterRun): void {
     seat.runs.delete(run)
+    if (after) this.#failedStarts = 0
     if (seat.runs.size === 0) {
       seat.isExclusive = false
       seat.process.watch(undefined)
     }
     const { maxMemoryMb } = this.#options
-    const isTooLarge = maxMemoryMb !== undefined && (after.rssBytes ?? 0) > maxMemoryMb * MB
-    if (after.refresh || this.#facts?.refresh || isTooLarge) this.retire(seat)
+    const isTooLarge = maxMemoryMb !== undefined && (after?.rssBytes ?? 0) > maxMemoryMb * MB
+    if (after?.refresh || this.#facts?.refresh || isTooLarge) this.retire(seat)
     else this.#leaveWhenEmpty(seat)
   }
 
   /** Gives it no more jobs, and has another take its place at once. */
   retire(seat: Seat): void {
-    if (seat.state === 'retiring') return this.#leaveWhenEmpty(seat)
     seat.state = 'retiring'
     this.#ensure()
     this.#leaveWhenEmpty(seat)
+  }
+
+  /** An error that is no job's doing is ending it. What comes in its place may fare the same, and waits for its end. */
+  doom(seat: Seat): void {
+    seat.state = 'retiring'
+    seat.isDoomed = true
   }
 
   /** Ends it with all that runs there; another takes its place at once. */
@@ -182,22 +205,50 @@ export class Supervisor {
 
   #ensure(): void {
     if (this.#isClosed || this.#isBackingOff) return
-    const { executors, spare } = this.#options
-    const seated = [...this.#seats].filter(({ state }) => state !== 'retiring')
+    const { executors } = this.#options
+    const seated = [...this.#seats].filter(({ state, isDoomed }) => state !== 'retiring' || isDoomed)
     for (let missing = executors - seated.length; missing > 0; missing -= 1) this.#seat()
     // A spare is made when nobody waits for a process any more.
     const isLoading = [...this.#seats].some(({ state }) => state === 'loading')
-    if (spare === 'none' || this.#spare || isLoading) return
-    this.#spare = this.#spawn()
-    // Should it fail, whoever takes it hears of that.
-    if (spare === 'warm') this.#spare.load().catch(() => undefined)
+    if (!this.#spare && !isLoading) this.#makeSpare()
+  }
+
+  #makeSpare(): void {
+    const { spare: kind } = this.#options
+    if (kind === 'none' || this.#isSpareBackingOff) return
+    const spare = this.#spawn()
+    this.#spare = spare
+    if (kind === 'warm' && this.#failedSpares < MAX_FAILED_SPARES)
+      spare.load().catch((cause: unknown) => this.#spareFailed(spare, cause as Error))
+  }
+
+  /** No job and no seat waits for it: it is made again after a while of its own, bare when it fails too often. */
+  #spareFailed(spare: HandlerProcess, cause: Error): void {
+    if (this.#spare !== spare) return
+    this.#spare = undefined
+    void spare.kill()
+    void this.#spareIsGone(cause)
+  }
+
+  async #spareIsGone(cause: Error): Promise<void> {
+    if (this.#isClosed) return
+    this.#failedSpares += 1
+    this.#options.events.emit('unready', { cause, failures: this.#failedSpares, isSpare: true })
+    if (this.#isSpareBackingOff) return
+    this.#isSpareBackingOff = true
+    await pause(this.#options.clock, backoffMs(this.#failedSpares, BACKOFF), this.#closing.signal)
+    this.#isSpareBackingOff = false
+    this.#ensure()
   }
 
   #seat(): void {
-    const process = this.#spare ?? this.#spawn()
+    const spare = this.#spare
     this.#spare = undefined
+    const process = spare ?? this.#spawn()
     const seat: Seat = {
       process,
+      wasSpare: spare?.isLoading ?? false,
+      isDoomed: false,
       state: 'loading',
       runs: new Set(),
       begun: 0,
@@ -222,10 +273,16 @@ export class Supervisor {
     } catch (cause) {
       this.#seats.delete(seat)
       void seat.process.kill()
+      // Its setup() ran while the process that it replaces still had the port or the device: that says nothing yet.
+      if (seat.wasSpare && !this.#isClosed) {
+        void this.#spareIsGone(cause as Error)
+        return this.#ensure()
+      }
       return this.#startFailed(cause as Error)
     }
     seat.readyAt = this.#options.clock.monotonic()
     if (seat.state === 'loading') seat.state = 'ready'
+    this.#failedSpares = 0
     this.#first.resolve()
     this.#options.listener.onReady()
     this.#ensure()
@@ -270,26 +327,19 @@ export class Supervisor {
 
   #onDeath(process: HandlerProcess, death: Death): void {
     this.#living.delete(process)
-    if (this.#spare === process) {
-      this.#spare = undefined
-      this.#failedStarts += 1
-      return void this.#backOff()
-    }
+    if (this.#spare === process) return this.#spareFailed(process, diedBefore('it was needed', death))
     const seat = [...this.#seats].find((one) => one.process === process)
     if (!seat) return
     const wasLoading = seat.state === 'loading'
+    const wasIdle = seat.runs.size === 0
     this.#seats.delete(seat)
     if (wasLoading) return
     this.#options.listener.onDeath(seat, death)
-    if (seat.begun > 0 || seat.mayLeave || death.wasKilled) return this.#ensure()
-    if (this.#options.clock.monotonic() - seat.readyAt > STEADY_MS) this.#failedStarts = 0
     // It came to nothing without any job's doing, and so may the next one.
-    void this.#startFailed(
-      new UnreadyError(
-        'EXECUTOR_DIED',
-        `The handler's process ended before it had a job (${ending(death)}).`,
-      ),
-    )
+    const isAccident = wasIdle && seat.culprit === undefined && !seat.mayLeave && !death.wasKilled
+    if (!seat.isDoomed && !isAccident) return this.#ensure()
+    if (this.#options.clock.monotonic() - seat.readyAt > STEADY_MS) this.#failedStarts = 0
+    void this.#startFailed(diedBefore('a job ended in it', death))
   }
 
   /** No job must be given to it any more, and it will be gone by itself. */
@@ -306,6 +356,16 @@ export class Supervisor {
   }
 }
 
-function ending({ signal, exitCode }: Death): string {
-  return signal ? `signal ${signal}` : `exit code ${exitCode}`
+function diedBefore(what: string, { accident, signal, exitCode }: Death): UnreadyError {
+  const how = signal ? `signal ${signal}` : `exit code ${exitCode}`
+  const message = accident
+    ? `An error outside of any job ended the handler's process: ${accident.type}: ${accident.message}${placeOf(accident)}. Look at what the handler's file or its setup() left running.`
+    : `The handler's process ended before ${what} (${how}). Look at what the handler's file or its setup() left running.`
+  return new UnreadyError('EXECUTOR_DIED', message)
+}
+
+/** Where it was thrown, in brackets. */
+function placeOf({ stack }: JobError): string {
+  const frame = stack?.split('\n').find((line) => /^\s+at /.test(line))
+  return frame === undefined ? '' : ` (${frame.trim()})`
 }

@@ -384,3 +384,15 @@ describe('the worker', () => {
     }
   })
 })
+
+describe('a worker whose handler process ends while it has no job', () => {
+  // Seen: it was started again without a pause, for ever, and its error was in no log.
+  it('says why each time, and leaves with 1 after five times', async () => {
+    const { endpointUrl } = await serve()
+    const worker = await startWorker(endpointUrl, fixture('throws-when-idle.ts'))
+    expect(await worker.exit).toBe(1)
+    const said = worker.stdout + worker.stderr
+    expect(said.split('Error: the database refuses').length - 1).toBeGreaterThanOrEqual(6)
+    expect(said).toContain('[EXECUTOR_DIED]')
+  })
+})

@@ -44,6 +44,13 @@ describe('a process is replaced between jobs', () => {
     await vi.waitUntil(() => pids.every((pid) => !isRunning(pid)), { timeout: 5_000 })
   })
 
+  // Seen: a job that came while another one ran in a process that is for one job only was put beside it.
+  it('when the definition says so, also where several jobs run at a time', async () => {
+    const executor = await startExecutor('refreshes.ts')
+    const outputs = await Promise.all([1, 2, 3].map(() => executor.outputOf({ ms: 300 })))
+    expect(new Set(outputs).size).toBe(3)
+  })
+
   it('when the handler asks for it, which is no part of its output', async () => {
     const executor = await startExecutor('tells-its-process.ts')
     const first = await pidOf(executor)
@@ -102,6 +109,31 @@ describe('the spare', () => {
     await vi.waitUntil(() => count() === imports, { timeout: 5_000 })
     expect(await executor.outputOf({})).toBe('done')
     expect(count()).toBe(imports)
+  })
+})
+
+describe('a warm spare that cannot be set up beside the process that has what it needs', () => {
+  // Seen: its setup() ran again without a pause and in silence, and its failures held up the jobs that waited.
+  it('is tried a few times, told of, and never in the way of a replacement', async () => {
+    const file = join(temporaryDir(), 'setups')
+    const env = { ...process.env, LOCK: `longshore-test-${process.pid}-${Date.now()}`, SETUPS: file }
+    const executor = await startExecutor('has-a-lock.ts', { env, settings: { spare: 'warm' } })
+    await vi.waitUntil(() => executor.unready.all.length === 3, { timeout: 10_000 })
+    expect(executor.unready.all.map(({ failures, isSpare }) => [failures, isSpare])).toEqual([
+      [1, true],
+      [2, true],
+      [3, true],
+    ])
+    // The next one is bare: it runs no setup() until it is needed.
+    await vi.waitUntil(() => executor.executor.hasSpare, { timeout: 10_000 })
+    expect(readFileSync(file, 'utf8').split('\n').length - 1).toBe(4)
+    for (let round = 0; round < 3; round += 1) {
+      await executor.errorOf({ exit: true })
+      const from = performance.now()
+      expect(await executor.outputOf({})).toBe('done')
+      expect(performance.now() - from).toBeLessThan(2_500)
+    }
+    expect(executor.unready.all.every(({ isSpare }) => isSpare)).toBe(true)
   })
 })
 
@@ -203,9 +235,38 @@ describe('the next job in a process', () => {
 
 describe("an accident of nobody's", () => {
   // Seen: a process that took its time to end was killed, and its job went back uncounted, again and again.
-  it('fails the job that ran alone, however long its process takes to end', async () => {
+  // Nor did it deserve to fail: the next job there would have met the same.
+  it('gives back the job that ran alone, the attempt counted, however long its process takes to end', async () => {
     const executor = await startExecutor('dies-slowly.ts')
-    expect(await executor.errorOf({})).toMatchObject({ code: 'UNCAUGHT', message: 'the connection is gone' })
+    expect(await executor.run({}).outcome).toMatchObject({
+      kind: 'lost',
+      error: { code: 'UNCAUGHT', message: 'the connection is gone' },
+    })
+  })
+
+  // Seen: a process whose file left something that threw was replaced at once, for ever, and nobody was told why.
+  it.each([
+    ['the file', 'throws-when-idle.ts', {}],
+    ['setup()', 'throws-when-idle.ts', { FROM_SETUP: '1' }],
+  ])(
+    'counts as a failed start when the process is idle, and ends in giving up: %s',
+    async (_of, name, more) => {
+      const executor = await startExecutor(name, { env: { ...process.env, ...more } })
+      const cause = await executor.executor.hopeless
+      expect(cause.message).toContain('Error: the database refuses')
+      expect(cause.message).toContain('throws-when-idle.ts:')
+      expect(executor.unready.all.map(({ failures }) => failures)).toEqual([1, 2, 3, 4, 5])
+      expect(executor.died.all).toHaveLength(5)
+    },
+  )
+
+  it('is forgiven as long as jobs end in between', async () => {
+    const executor = await startExecutor('throws-when-idle.ts', { env: { ...process.env, IDLE_MS: '300' } })
+    for (let round = 1; round <= 6; round += 1) {
+      expect(await executor.outputOf({})).toBe('done')
+      await vi.waitUntil(() => executor.died.all.length >= round, { timeout: 10_000 })
+    }
+    expect(Math.max(...executor.unready.all.map(({ failures }) => failures))).toBe(1)
   })
 })
 
