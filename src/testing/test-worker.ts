@@ -135,7 +135,7 @@ class TestRun {
     this.#onChunk = onChunk
     const { id = `test-${runs}`, attempt = 1, s3Config, trace, executionTimeout } = job
     const masker = new Masker()
-    masker.learn(s3Config)
+    masker.learn(runs, s3Config)
     this.#scratchDir = join(tmpdir(), `longshore-test-${process.pid}-${runs}`)
     const message = {
       type: 'run' as const,

@@ -50,6 +50,7 @@ export class ChildRun {
   #unsent = 0
   #onStored: (() => void) | undefined
   #hasScratch = false
+  #hasEnded = false
   #startedAt = 0
   #isStreaming = false
   #wantsRefresh = false
@@ -91,6 +92,7 @@ export class ChildRun {
     Extract<FromChild, { type: 'completed' }>,
     'run' | 'executionMs' | 'refresh' | 'rssBytes' | 'scratch'
   > {
+    this.#hasEnded = true
     return {
       run: this.#message.run,
       executionMs: this.#executionMs,
@@ -257,10 +259,13 @@ export class ChildRun {
     }
   }
 
+  /** What would be made after the end nobody would remove. */
   #makeScratchDir(): string {
-    if (!this.#hasScratch) mkdirSync(this.#message.scratchDir, { recursive: true, mode: 0o700 })
+    const { scratchDir } = this.#message
+    if (this.#hasScratch || this.#hasEnded) return scratchDir
+    mkdirSync(scratchDir, { recursive: true, mode: 0o700 })
     this.#hasScratch = true
-    return this.#message.scratchDir
+    return scratchDir
   }
 }
 

@@ -127,11 +127,14 @@ function factsOf({ refresh = false, concurrency }: HandlerDefinition): HandlerFa
 
 function begin(message: Extract<ToChild, { type: 'run' }>, input: Uint8Array): void {
   if (!definition) return
-  masker.learn(message.s3Config)
+  masker.learn(message.run, message.s3Config)
   const run = new ChildRun(definition, message, { send, flush, reportsMemory, mask: masker.mask })
   runs.set(message.run, run)
   current.run(message.run, () => {
-    void withinTrace(message.trace, () => run.execute(input)).finally(() => runs.delete(message.run))
+    void withinTrace(message.trace, () => run.execute(input)).finally(() => {
+      runs.delete(message.run)
+      masker.forget(message.run)
+    })
   })
 }
 

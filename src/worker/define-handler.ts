@@ -31,7 +31,7 @@ export interface JobContext {
   readonly signal: AbortSignal
   /** 1 at first, one more after each attempt whose worker was lost. */
   readonly attempt: number
-  /** A folder of this job's own, made at first use and removed after the job. */
+  /** A folder of this job's own, made at first use and removed after the job; what first asks for it later gets none. */
   readonly scratchDir: string
   readonly log: JobLog
   /** W3C trace context of the submission. With @opentelemetry/api installed it is the active context already. */

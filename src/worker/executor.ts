@@ -177,7 +177,7 @@ export class Executor {
       executionTimeoutMs,
       isAlone = false,
     } = run.assignment
-    this.#masker.learn(s3Config)
+    this.#masker.learn(run.number, s3Config)
     run.seat = seat
     run.startedAt = clock.monotonic()
     if (executionTimeoutMs !== undefined) {
@@ -319,6 +319,7 @@ export class Executor {
   /** What was aborted first decides, whatever the handler still said. */
   #end(run: ActiveRun, outcome: Outcome, after?: AfterRun): void {
     if (!this.#runs.delete(run.number)) return
+    this.#masker.forget(run.number)
     this.#remember(run)
     if (!run.seat) this.#waiting = this.#waiting.filter((waiting) => waiting !== run)
     run.deadline?.clear()

@@ -43,10 +43,17 @@ function told(key: string, value: unknown): unknown {
 /** A log line must never fail a job: what JSON cannot say, or too much of it, is told in a word. */
 function loggable(fields: object, mask: (text: string) => string): Record<string, unknown> {
   try {
-    const text = mask(JSON.stringify(fields instanceof Error ? { err: fields } : fields, told))
-    if (text.length <= limits.logBytes) return JSON.parse(text) as Record<string, unknown>
+    // What has a toJSON may turn into anything, nothing included.
+    const said = JSON.stringify(fields instanceof Error ? { err: fields } : fields, told) ?? 'null'
+    const text = mask(said)
+    if (text.length <= limits.logBytes) return asFields(JSON.parse(text))
     return { cut: `fields of ${text.length} characters, more than ${limits.logBytes}` }
   } catch (cause) {
     return { cut: `fields that are not JSON: ${cause instanceof Error ? cause.message : String(cause)}` }
   }
+}
+
+function asFields(value: unknown): Record<string, unknown> {
+  const isFields = typeof value === 'object' && value !== null && !Array.isArray(value)
+  return isFields ? (value as Record<string, unknown>) : { value }
 }

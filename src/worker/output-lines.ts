@@ -36,20 +36,27 @@ export class LineMarker {
 /** Tells every line of a stream; one that never ends is told in pieces, so that it cannot fill the memory. */
 export function readLines(stream: Readable, tell: (line: OutputLine) => void): void {
   let rest = ''
-  const tellLine = (text: string): void => {
-    const [before, run, line] = text.split(MARK, 3)
-    if (before === '' && line !== undefined)
-      tell({ run: Number(run), line: text.slice(`${MARK}${run}${MARK}`.length) })
-    else tell({ line: text })
+  /** Whose the line is that was told in part: all its pieces are. */
+  let begun: { run: number | undefined } | undefined
+  const tellPiece = (text: string, isLast: boolean): void => {
+    const { run, line } = begun ? { run: begun.run, line: text } : readMark(text)
+    tell(run === undefined ? { line } : { line, run })
+    begun = isLast ? undefined : { run }
   }
   stream.setEncoding('utf8')
   stream.on('data', (text: string) => {
     const lines = (rest + text).split('\n')
     rest = lines.pop() ?? ''
-    for (const line of lines) tellLine(line)
+    for (const line of lines) tellPiece(line, true)
     if (rest.length <= MAX_LINE_CHARS) return
-    tellLine(rest)
+    tellPiece(rest, false)
     rest = ''
   })
-  stream.on('end', () => rest && tellLine(rest))
+  stream.on('end', () => rest && tellPiece(rest, true))
+}
+
+function readMark(text: string): { run: number | undefined; line: string } {
+  const [before, run, line] = text.split(MARK, 3)
+  if (before !== '' || line === undefined) return { run: undefined, line: text }
+  return { run: Number(run), line: text.slice(`${MARK}${run}${MARK}`.length) }
 }

@@ -208,9 +208,22 @@ describe('the log', () => {
       'cycle',
       'BigInt',
       'revoked proxy',
+      'date',
+      'no date',
+      'toJSON of nothing',
+      'toJSON of a list',
+      'boxed',
+      'symbol',
+      'function',
       'two megabytes',
     ])('takes whatever it is given, without harm to the job: %s', async (kind) => {
       expect(await executor.run({ kind }).outcome).toMatchObject({ kind: 'completed' })
+    })
+
+    it('tells a value that has no fields as one', async () => {
+      const before = executor.logs.all.length
+      await executor.run({ kind: 'date' }).outcome
+      expect(executor.logs.all[before]?.fields).toEqual({ value: '1970-01-01T00:00:00.000Z' })
     })
 
     it('masks secrets wherever they are', async () => {
@@ -232,6 +245,15 @@ describe('the log', () => {
 describe('the scratch folder', () => {
   const waitUntilGone = (dir: string): Promise<boolean> =>
     vi.waitUntil(() => !existsSync(dir), { timeout: 3000 })
+
+  // Seen: a timer that outlived its job made the folder anew, and nobody removed it.
+  it('is not made once the job has ended', async () => {
+    const executor = await startExecutor('asks-late-for-its-folder.ts')
+    expect(await executor.outputOf({})).toBe('returned')
+    const { line } = await executor.lines.first((said) => said.line.startsWith('folder '))
+    expect(existsSync(line.slice('folder '.length))).toBe(false)
+    expect(line).toMatch(/longshore-\d+-/)
+  })
 
   it('is made at first use and removed after the job', async () => {
     const executor = await startExecutor('uses-scratch-dir.ts')
