@@ -1,5 +1,6 @@
 // The chunk rule: how one value becomes pieces of 1 MB or less of JSON, and how the pieces become it again.
 
+import { bytesFrom, concatBytes, countBytes, parseJson, stringifyJson } from '../lib/intrinsics.ts'
 import { sliceElements } from '../lib/raw-json.ts'
 import { limits } from './limits.ts'
 
@@ -29,7 +30,7 @@ export interface Piece {
 
 /** What a piece weighs on its way, in bytes: a crowd of tiny ones is mostly what is said about them. */
 export function pieceWeight(output: Uint8Array, metrics: string | undefined): number {
-  return output.byteLength + Buffer.byteLength(metrics ?? '') + ABOUT_A_PIECE_BYTES
+  return output.byteLength + countBytes(metrics ?? '') + ABOUT_A_PIECE_BYTES
 }
 
 const ABOUT_A_PIECE_BYTES = 200
@@ -44,9 +45,9 @@ const ENVELOPE_BYTES = 256
  */
 export function splitJson(json: string, metricsBytes = 0): Piece[] {
   const room = roomBeside(metricsBytes)
-  if (Buffer.byteLength(json) <= room) return [{ output: json }]
+  if (countBytes(json) <= room) return [{ output: json }]
   const first = json.trimStart()[0]
-  if (first === '"') return splitText(String(JSON.parse(json)), room, 'text')
+  if (first === '"') return splitText(String(parseJson(json)), room, 'text')
   const groups = first === '[' ? groupElements(json, room) : undefined
   return groups ? asParts(groups, 'array') : splitText(json, room, 'json')
 }
@@ -59,7 +60,7 @@ export function splitBytes(bytes: Uint8Array, metricsBytes = 0): Piece[] {
   const outputs: string[] = []
   for (let at = 0; at === 0 || at < bytes.byteLength; at += step) {
     const slice = bytes.subarray(at, at + step)
-    outputs.push(`"${Buffer.from(slice.buffer, slice.byteOffset, slice.byteLength).toString('base64')}"`)
+    outputs.push(`"${bytesFrom(slice.buffer, slice.byteOffset, slice.byteLength).toString('base64')}"`)
   }
   return asParts(outputs, 'bytes')
 }
@@ -104,9 +105,9 @@ function joinParts(outputs: unknown[], as: PartKind): unknown {
     case 'array':
       return outputs.flat(1)
     case 'bytes':
-      return new Uint8Array(Buffer.concat(outputs.map((text) => Buffer.from(String(text), 'base64'))))
+      return new Uint8Array(concatBytes(outputs.map((text) => bytesFrom(String(text), 'base64'))))
     case 'json':
-      return JSON.parse(outputs.join(''))
+      return parseJson(outputs.join(''))
     default:
       throw new TypeError(`Unknown kind of part '${String(as satisfies never)}'.`)
   }
@@ -117,11 +118,11 @@ function splitText(text: string, room: number, as: 'text' | 'json'): Piece[] {
   let at = 0
   while (at < text.length) {
     let end = Math.min(text.length, at + room)
-    let output = JSON.stringify(text.slice(at, onCodePoint(text, end)))
+    let output = stringifyJson(text.slice(at, onCodePoint(text, end)))
     // Escapes and multi-byte characters make JSON longer than the text: shrink in proportion until it fits.
-    for (let size = Buffer.byteLength(output); size > room; size = Buffer.byteLength(output)) {
+    for (let size = countBytes(output); size > room; size = countBytes(output)) {
       end = at + Math.max(2, Math.floor(((end - at) * room) / size) - 1)
-      output = JSON.stringify(text.slice(at, onCodePoint(text, end)))
+      output = stringifyJson(text.slice(at, onCodePoint(text, end)))
     }
     at = onCodePoint(text, end)
     outputs.push(output)
@@ -146,8 +147,8 @@ function groupElements(json: string, room: number): string[] | undefined {
   const groups: string[] = []
   let group: string[] = []
   let size = 2
-  for (const element of sliceElements(Buffer.from(json))) {
-    const text = Buffer.from(element).toString('utf8')
+  for (const element of sliceElements(bytesFrom(json))) {
+    const text = bytesFrom(element).toString('utf8')
     const bytes = element.byteLength + 1
     if (bytes + 1 > room) return undefined
     if (size + bytes > room) {

@@ -1,5 +1,7 @@
 // Length-prefixed frames over a byte stream: a small JSON head, then a payload that nobody on the way parses.
 
+import { allocateBytes, bytesFrom, concatBytes, countBytes, parseJson, stringifyJson } from './intrinsics.ts'
+
 const PREFIX_BYTES = 8
 
 export interface Frame {
@@ -11,9 +13,9 @@ const NOTHING = new Uint8Array(0)
 
 /** One frame as bytes to write in order: `[head length u32][payload length u32][head][payload]`. */
 export function encodeFrame(head: unknown, payload: Uint8Array = NOTHING): Uint8Array[] {
-  const text = JSON.stringify(head)
-  const headBytes = Buffer.byteLength(text)
-  const start = Buffer.allocUnsafe(PREFIX_BYTES + headBytes)
+  const text = stringifyJson(head)
+  const headBytes = countBytes(text)
+  const start = allocateBytes(PREFIX_BYTES + headBytes)
   start.writeUInt32BE(headBytes, 0)
   start.writeUInt32BE(payload.byteLength, 4)
   start.write(text, PREFIX_BYTES, 'utf8')
@@ -47,7 +49,7 @@ export class FrameDecoder {
     ) {
       const whole = this.#take(size.total)
       const headEnd = PREFIX_BYTES + size.head
-      const head: unknown = JSON.parse(whole.toString('utf8', PREFIX_BYTES, headEnd))
+      const head: unknown = parseJson(whole.toString('utf8', PREFIX_BYTES, headEnd))
       frames.push({ head, payload: whole.subarray(headEnd) })
     }
     return frames
@@ -57,7 +59,7 @@ export class FrameDecoder {
     if (this.#buffered < PREFIX_BYTES) return undefined
     const first = this.#parts[0]
     // The prefix may itself straddle two reads; joining the parts is rare and cheap then.
-    if (!first || first.byteLength < PREFIX_BYTES) this.#parts = [Buffer.concat(this.#parts)]
+    if (!first || first.byteLength < PREFIX_BYTES) this.#parts = [concatBytes(this.#parts)]
     const start = this.#parts[0]
     if (!start) return undefined
     const view = new DataView(start.buffer, start.byteOffset, start.byteLength)
@@ -71,12 +73,12 @@ export class FrameDecoder {
 
   #take(bytes: number): Buffer {
     const first = this.#parts[0]
-    const whole = first && first.byteLength >= bytes ? first : Buffer.concat(this.#parts)
+    const whole = first && first.byteLength >= bytes ? first : concatBytes(this.#parts)
     const rest = whole.subarray(bytes)
     const left = this.#parts.slice(1)
     if (whole === first) this.#parts = rest.byteLength > 0 ? [rest, ...left] : left
     else this.#parts = rest.byteLength > 0 ? [rest] : []
     this.#buffered -= bytes
-    return Buffer.from(whole.buffer, whole.byteOffset, bytes)
+    return bytesFrom(whole.buffer, whole.byteOffset, bytes)
   }
 }

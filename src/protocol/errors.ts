@@ -143,6 +143,7 @@ export const jobFailures = {
   OUT_OF_MEMORY: "The handler's process ran out of memory.",
   UNCAUGHT: 'An exception outside the handler call ended its process.',
   SECRET_UNREADABLE: "The job's s3Config was sealed with another secret than the service has now.",
+  REPORT_REFUSED: 'The queue refused what the worker reported of the job.',
   WORKER_LOST: 'Every attempt ended with the worker unheard of for longer than its lease.',
 } as const
 

@@ -4,6 +4,7 @@ import { mkdirSync } from 'node:fs'
 import { pieceWeight, splitBytes, splitJson, type Piece } from '../job/chunk.ts'
 import { limits } from '../job/limits.ts'
 import type { JobError } from '../job/job.ts'
+import { bytesFrom, countBytes, monotonicMs, parseJson, queueTurn } from '../lib/intrinsics.ts'
 import { isYieldedChunk, type HandlerDefinition, type Job, type JobContext } from './define-handler.ts'
 import type { FromChild, ToChild } from './messages.ts'
 import { jobLog } from './job-log.ts'
@@ -33,7 +34,7 @@ class Aggregate {
   }
 
   toBytes(): Buffer {
-    return Buffer.from(`[${this.#values.join(',')}]`)
+    return bytesFrom(`[${this.#values.join(',')}]`)
   }
 }
 
@@ -76,7 +77,7 @@ export class ChildRun {
 
   /** Runs the job to its end and reports it; never rejects. */
   async execute(input: Uint8Array): Promise<void> {
-    this.#startedAt = performance.now()
+    this.#startedAt = monotonicMs()
     try {
       const output = await this.#call(input)
       this.#send({ type: 'completed', ...this.#ended() }, output)
@@ -107,12 +108,12 @@ export class ChildRun {
   }
 
   get #executionMs(): number {
-    return performance.now() - this.#startedAt
+    return monotonicMs() - this.#startedAt
   }
 
   async #call(input: Uint8Array): Promise<Uint8Array> {
     const { handler, aggregateStream = false } = this.#definition
-    const value = await this.#checkedInput(JSON.parse(Buffer.from(input).toString('utf8')))
+    const value = await this.#checkedInput(parseJson(bytesFrom(input).toString('utf8')))
     const returned = await handler(this.#job(value), this.#context())
     const ended = isGenerator(returned) ? await this.#drain(returned, aggregateStream) : returned
     const output = this.#withoutRefresh(ended)
@@ -121,7 +122,7 @@ export class ChildRun {
         'The output is bytes. Yield them to stream them, or upload them and return the URL.',
       )
     }
-    const bytes = output instanceof Aggregate ? output.toBytes() : Buffer.from(toJson(output, 'output'))
+    const bytes = output instanceof Aggregate ? output.toBytes() : bytesFrom(toJson(output, 'output'))
     if (bytes.byteLength > limits.outputBytes) {
       throw new RunFailure(
         'OUTPUT_TOO_LARGE',
@@ -151,7 +152,7 @@ export class ChildRun {
   /** Streams every value; what it gives is the output: all values, or what the generator returns. */
   async #drain(generator: Generator | AsyncGenerator, aggregate: boolean): Promise<unknown> {
     const values: string[] = []
-    let turnedAt = performance.now()
+    let turnedAt = monotonicMs()
     this.#isStreaming = true
     for (let at = 1; ; at += 1) {
       const { done, value } = await generator.next()
@@ -169,9 +170,9 @@ export class ChildRun {
       // A generator may compute for long between two values: what it gave must not wait for that,
       this.#flush()
       // and one that never waits for anything must still hear of an abort.
-      if (performance.now() - turnedAt > TURN_MS) {
-        await new Promise((resolve) => setImmediate(resolve))
-        turnedAt = performance.now()
+      if (monotonicMs() - turnedAt > TURN_MS) {
+        await new Promise((resolve) => queueTurn(resolve))
+        turnedAt = monotonicMs()
       }
       if (this.#unsent > limits.unsentChunkBytes) await this.#untilStored()
       if (this.#abort.signal.aborted) {
@@ -188,7 +189,7 @@ export class ChildRun {
     at: number,
   ): Promise<string | undefined> {
     const metricsText = metrics && Object.keys(metrics).length > 0 ? toJson(metrics, 'metrics') : undefined
-    const metricsBytes = Buffer.byteLength(metricsText ?? '')
+    const metricsBytes = countBytes(metricsText ?? '')
     if (metricsBytes > limits.metricsBytes) {
       throw new NotJsonError(
         `The metrics of chunk ${at} are ${metricsBytes} bytes of JSON, more than ${limits.metricsBytes}. Put them into the output.`,
@@ -200,7 +201,7 @@ export class ChildRun {
     for (const [index, piece] of pieces.entries()) {
       if (this.#unsent > limits.unsentChunkBytes) await this.#untilStored()
       if (this.#abort.signal.aborted) break
-      const payload = Buffer.from(piece.output)
+      const payload = bytesFrom(piece.output)
       this.#unsent += pieceWeight(payload, index === 0 ? metricsText : undefined)
       this.#send(
         {
@@ -248,7 +249,7 @@ export class ChildRun {
         return makeScratchDir()
       },
       progress: (value) => {
-        const payload = Buffer.from(toJson(value, 'progress'))
+        const payload = bytesFrom(toJson(value, 'progress'))
         if (payload.byteLength > limits.progressBytes) {
           throw new NotJsonError(
             `The progress is ${payload.byteLength} bytes of JSON, more than ${limits.progressBytes}. Send less of it.`,

@@ -7,6 +7,7 @@ import { Worker } from 'node:worker_threads'
 import type { JobError } from '../job/job.ts'
 import { limits } from '../job/limits.ts'
 import { encodeFrame, FrameDecoder } from '../lib/frames.ts'
+import { bytesFrom, concatBytes, monotonicMs, queueSoon, queueTurn } from '../lib/intrinsics.ts'
 import { ChildRun } from './child-run.ts'
 import type { HandlerDefinition } from './define-handler.ts'
 import { findHandlerFile, loadHandler } from './handler.ts'
@@ -37,18 +38,18 @@ let flushedAt = 0
 
 /** Frames of one turn leave in one write: that is most of the cost of a small job. */
 function send(head: FromChild, payload?: Uint8Array): void {
-  if (outgoing.length === 0) queueMicrotask(() => setImmediate(flush))
+  if (outgoing.length === 0) queueSoon(() => queueTurn(flush))
   outgoing.push(...encodeFrame(head, payload))
   // A handler that computes without a pause has its progress and its log seen all the same.
-  if (performance.now() - flushedAt > FLUSH_MS) flush()
+  if (monotonicMs() - flushedAt > FLUSH_MS) flush()
 }
 
 function flush(): void {
   if (outgoing.length === 0) return
   const frames = outgoing
   outgoing = []
-  flushedAt = performance.now()
-  socket.write(frames.length === 1 && frames[0] ? frames[0] : Buffer.concat(frames))
+  flushedAt = monotonicMs()
+  socket.write(frames.length === 1 && frames[0] ? frames[0] : concatBytes(frames))
 }
 
 function main(): void {
@@ -179,8 +180,8 @@ function markOutput(): void {
       const encoding = typeof rest[0] === 'string' ? (rest[0] as BufferEncoding) : undefined
       const text =
         typeof chunk === 'string'
-          ? Buffer.from(chunk, encoding).toString('utf8')
-          : Buffer.from(chunk).toString('utf8')
+          ? bytesFrom(chunk, encoding).toString('utf8')
+          : bytesFrom(chunk).toString('utf8')
       const callback = rest.find((one) => typeof one === 'function') as (() => void) | undefined
       return write(marker.mark(masker.mask(text), run), callback)
     }
@@ -218,7 +219,7 @@ function installDeathReports(): void {
     const message = `The handler called process.exit(${code}), which ended its process. Return or throw instead.`
     const frame = encodeFrame(dying(number, { type: 'ExitError', message, code: 'EXITED' }))
     try {
-      writeSync(SOCKET_FD, Buffer.concat([...outgoing, ...frame]))
+      writeSync(SOCKET_FD, concatBytes([...outgoing, ...frame]))
     } catch {
       // The pipe is full or gone: the supervisor sees the exit code all the same.
     }

@@ -32,6 +32,8 @@ export interface WorkerEventMap {
   unready: [{ cause: unknown; failures: number; isSpare?: boolean }]
   unreachable: [{ cause: unknown; failures: number; retryInMs: number }]
   reachable: [{ afterFailures: number }]
+  /** The queue refuses what is reported of this job; also that it has failed, when it is forgotten. */
+  untellable: [{ id: string; cause: unknown; isForgotten: boolean }]
   stale: [{ id: string }]
   /** Something is odd about the queue or, with an id, went wrong with what a job said. */
   warned: [{ message: string; id?: string }]

@@ -3,11 +3,14 @@
 import { randomUUID } from 'node:crypto'
 import type { ExchangeLink, ExchangeReceived } from '../client/exchange-client.ts'
 import { QueueRefusedError, QueueUnreachableError } from '../client/http.ts'
+import type { JobError } from '../job/job.ts'
 import { backoffMs } from '../lib/backoff.ts'
 import type { Clock, Timer } from '../lib/clock.ts'
+import type { JobFailureCode, RefusalCode } from '../protocol/errors.ts'
 import type { LeaseHead, StopReason } from '../protocol/exchange.ts'
 import type { WorkerEvents } from './events.ts'
-import type { Composed, Outbox } from './outbox.ts'
+import { Isolation } from './isolation.ts'
+import { entriesOf, type Composed, type Outbox, type OutboxEntry } from './outbox.ts'
 
 export interface ExchangeLoopOptions {
   link: ExchangeLink
@@ -19,6 +22,8 @@ export interface ExchangeLoopOptions {
   onLease(lease: LeaseHead, input: Uint8Array): void
   onStop(lease: string, reason: StopReason): void
   onSettled(lease: string): void
+  /** The queue refuses what this job has to say; it is told as failed, whatever it still does. */
+  onUntellable(lease: string): void
   /** A request has ended, well or not. */
   onTurn(): void
   /** The queue retires this worker. */
@@ -37,11 +42,20 @@ const MAX_FAILED_SEQS = 64
 const TURN_MARGIN_MS = 2_000
 const UNKNOWN_LEASE_MS = 10_000
 const BACKOFF = { baseMs: 100, maxMs: 5_000 }
+/** Refusals that are about what a request carries, not about who sends it. */
+const ABOUT_REPORTS: readonly string[] = ['EXCHANGE_INVALID', 'BODY_TOO_LARGE'] satisfies RefusalCode[]
+const UNTELLABLE: JobError = {
+  type: 'ReportError',
+  message: "The queue refused what the worker reported of this job. The worker's log says why.",
+  code: 'REPORT_REFUSED' satisfies JobFailureCode,
+}
 
 interface Sent {
   seq: number
   want: number
   isReport: boolean
+  /** Of whom it tells, when that is not everybody. */
+  only?: ReadonlySet<OutboxEntry>
 }
 
 export class ExchangeLoop {
@@ -49,9 +63,11 @@ export class ExchangeLoop {
   readonly #session = randomUUID()
   readonly #abort = new AbortController()
   readonly #sent = new Set<Sent>()
+  readonly #isolation = new Isolation()
   #seq = 0
   #failedSeqs: number[] = []
   #failures = 0
+  #isRefused = false
   #lastAnswerAt: number | undefined
   #quietUntil = Number.POSITIVE_INFINITY
   #hasBeenServed = false
@@ -95,6 +111,11 @@ export class ExchangeLoop {
     return this.#failures === 0
   }
 
+  /** Whether the queue's last word was that it refuses this worker, or what it says. */
+  get isRefused(): boolean {
+    return this.#isRefused
+  }
+
   /** Ends the conversation: open requests are given up. */
   close(): void {
     this.#isClosed = true
@@ -109,12 +130,24 @@ export class ExchangeLoop {
     // A report is answered at once; what happens until then goes with the next one.
     const reports = [...this.#sent].filter(({ isReport }) => isReport).length
     if (reports > (outbox.pending >= WORTH_A_SECOND ? 1 : 0)) return
+    if (this.#isolation.isOpen) return reports > 0 ? undefined : this.#isolate()
     const want = this.#options.want()
     const polled = this.#newestPoll()
     if (outbox.pending > 0) return this.#dispatch(want, true)
     if (reports > 0) return
     if (want > 0 ? !polled || want > polled.want : (polled?.want ?? 0) > 0) return this.#dispatch(want, false)
     if (!polled || outbox.hasStarts) this.#pollSoon()
+  }
+
+  /** While it is looked for whose report the queue refuses, the others wait for a moment. */
+  #isolate(): void {
+    const only = this.#isolation.next
+    const composed = this.#options.outbox.compose(this.#options.clock.monotonic(), only)
+    // Without a report only a probe is answered at once, as it names a request that has failed.
+    if (entriesOf(composed).length > 0 || this.#failedSeqs.length > 0)
+      return this.#post({ want: 0, isReport: true, ...(only && { only }) }, composed)
+    this.#isolation.taken(only)
+    this.nudge()
   }
 
   get #timeoutMs(): number {
@@ -137,8 +170,12 @@ export class ExchangeLoop {
 
   #dispatch(want: number, isReport: boolean): void {
     const { outbox, clock } = this.#options
-    const composed = outbox.compose(clock.monotonic())
-    const sent: Sent = { seq: (this.#seq += 1), want, isReport }
+    this.#post({ want, isReport }, outbox.compose(clock.monotonic()))
+  }
+
+  #post(kind: Omit<Sent, 'seq'>, composed: Composed): void {
+    const { clock } = this.#options
+    const sent: Sent = { seq: (this.#seq += 1), ...kind }
     const failed = this.#failedSeqs
     this.#failedSeqs = []
     this.#sent.add(sent)
@@ -159,6 +196,7 @@ export class ExchangeLoop {
         },
       )
       this.#sent.delete(sent)
+      this.#isolation.taken(sent.only)
       this.#take(received)
       this.#options.outbox.answered(composed)
     } catch (cause) {
@@ -167,7 +205,7 @@ export class ExchangeLoop {
       this.#options.outbox.failed(composed)
       // Only answers that were on their way can have been lost, and a queue remembers no more than its latest.
       this.#failedSeqs = [...failed, ...this.#failedSeqs, sent.seq].slice(-MAX_FAILED_SEQS)
-      this.#backOff(cause)
+      if (!this.#hasBlamed(cause, sent, composed)) this.#backOff(cause)
     }
     this.#options.onTurn()
     this.nudge()
@@ -177,6 +215,7 @@ export class ExchangeLoop {
     const { outbox, events } = this.#options
     if (this.#failures > 0) events.emit('reachable', { afterFailures: this.#failures })
     this.#failures = 0
+    this.#isRefused = false
     this.#lastAnswerAt = this.#options.clock.monotonic()
     this.#hasBeenServed = true
     this.#leaseMs = answer.leaseMs
@@ -195,8 +234,26 @@ export class ExchangeLoop {
     if (answer.drain) this.#options.onDrain()
   }
 
+  /** Sent again unchanged, a refused report would be refused for ever, and the heartbeats of all others with it. */
+  #hasBlamed(cause: unknown, { only }: Sent, composed: Composed): boolean {
+    if (!(cause instanceof QueueRefusedError) || !ABOUT_REPORTS.includes(cause.code)) return false
+    const verdict = this.#isolation.refused(only, entriesOf(composed))
+    if (verdict.kind === 'culprit') this.#blame(verdict.entry, cause)
+    return verdict.kind !== 'nobody'
+  }
+
+  #blame(entry: OutboxEntry, cause: QueueRefusedError): void {
+    const { outbox, events } = this.#options
+    const { id, lease } = entry.ref
+    const left = outbox.refuse(entry, UNTELLABLE)
+    events.emit('untellable', { id, cause, isForgotten: left === 'forgotten' })
+    this.#options.onUntellable(lease)
+    if (left === 'forgotten') this.#options.onSettled(lease)
+  }
+
   #backOff(cause: unknown): void {
     const { clock, events } = this.#options
+    this.#isRefused = cause instanceof QueueRefusedError
     if (cause instanceof QueueRefusedError && !this.#hasBeenServed) return this.#options.onRefused(cause)
     this.#failures += 1
     const askedMs = cause instanceof QueueUnreachableError ? (cause.retryAfterMs ?? 0) : 0

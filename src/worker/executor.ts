@@ -330,8 +330,9 @@ export class Executor {
     const { executionTimeoutMs } = assignment
     const judged =
       reason === undefined ? outcome : judgeAborted(reason, outcome, { executionTimeoutMs, killGraceMs })
-    // The child measures the handler alone; a limit was kept by the clock here.
-    const executionMs = Math.round(judged.kind === 'timedOut' ? ranMs : outcome.executionMs || ranMs)
+    // The child measures the handler alone; a limit was kept by the clock here, which is also the most that can be true.
+    const handlerMs = Math.min(outcome.executionMs || ranMs, ranMs)
+    const executionMs = Math.round(judged.kind === 'timedOut' ? ranMs : handlerMs)
     if (after?.scratch) this.#scratch.remove(run.number)
     if (seat) this.#supervisor.end(seat, run.number, after)
     run.settle({ ...judged, executionMs, ...((after.refresh || this.facts?.refresh) && { refresh: true }) })

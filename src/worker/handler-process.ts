@@ -10,7 +10,14 @@ import { limits } from '../job/limits.ts'
 import type { JobError } from '../job/job.ts'
 import type { Death, LastLine } from './death.ts'
 import { oomKills } from './memory-limit.ts'
-import { fromChildSchema, type FromChild, type HandlerFacts, type Stall, type ToChild } from './messages.ts'
+import {
+  checkPayload,
+  fromChildSchema,
+  type FromChild,
+  type HandlerFacts,
+  type Stall,
+  type ToChild,
+} from './messages.ts'
 import { readLines, type OutputLine } from './output-lines.ts'
 import { WatchdogLink } from './watchdog-link.ts'
 
@@ -214,7 +221,11 @@ export class HandlerProcess {
     this.#socket.on('data', (bytes: Buffer) => {
       this.#bytesRead += bytes.byteLength
       try {
-        for (const { head, payload } of decoder.push(bytes)) this.#take(fromChildSchema.parse(head), payload)
+        for (const { head, payload } of decoder.push(bytes)) {
+          const message = fromChildSchema.parse(head)
+          checkPayload(message, payload)
+          this.#take(message, payload)
+        }
       } catch (cause) {
         // Whatever the author's code wrote there, the stream cannot be trusted any more.
         this.#garbled ??= cause instanceof Error ? cause.message : String(cause)

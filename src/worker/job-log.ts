@@ -1,6 +1,7 @@
 // The log that a handler is given: lines with the job's id, secrets masked, harmless whatever is passed in.
 
 import { limits } from '../job/limits.ts'
+import { parseJson, stringifyJson } from '../lib/intrinsics.ts'
 import type { JobLog, LogMethod } from './define-handler.ts'
 import type { FromChild } from './messages.ts'
 import { describeThrown, textOf } from './thrown.ts'
@@ -44,9 +45,9 @@ function told(key: string, value: unknown): unknown {
 function loggable(fields: object, mask: (text: string) => string): Record<string, unknown> {
   try {
     // What has a toJSON may turn into anything, nothing included.
-    const said = JSON.stringify(fields instanceof Error ? { err: fields } : fields, told) ?? 'null'
+    const said = stringifyJson(fields instanceof Error ? { err: fields } : fields, told) ?? 'null'
     const text = mask(said)
-    if (text.length <= limits.logBytes) return asFields(JSON.parse(text))
+    if (text.length <= limits.logBytes) return asFields(parseJson(text))
     return { cut: `fields of ${text.length} characters, more than ${limits.logBytes}` }
   } catch (cause) {
     return { cut: `fields that are not JSON: ${cause instanceof Error ? cause.message : String(cause)}` }

@@ -26,6 +26,14 @@ function logLife(events: WorkerEvents, log: Logger): void {
       'queue cannot be reached, trying again',
     ),
   )
+  events.on('untellable', ({ id, cause, isForgotten }) =>
+    log.error(
+      { jobId: id, error: textOf(cause) },
+      isForgotten
+        ? 'queue refuses even that the job has failed: its lease is left to lapse'
+        : 'queue refuses what was reported of the job: it is told as failed',
+    ),
+  )
   events.on('reachable', ({ afterFailures }) => log.info({ afterFailures }, 'queue answers again'))
   events.on('warned', ({ message, id }) => log.warn(id === undefined ? {} : { jobId: id }, message))
   events.on('resized', ({ problem }) => {

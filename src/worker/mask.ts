@@ -1,6 +1,7 @@
 // Secrets of jobs, kept out of whatever their process says, also when it says it late.
 
 import type { S3Config } from '../job/job.ts'
+import { stringifyJson } from '../lib/intrinsics.ts'
 
 /** Shorter ones would mask parts of ordinary words. */
 const SHORTEST = 4
@@ -51,7 +52,7 @@ export class Masker {
 function secretsIn({ accessId, accessSecret, endpointUrl }: S3Config): string[] {
   const secrets = [accessSecret, accessId, ...passwordIn(endpointUrl)]
   // Within JSON some characters are escaped.
-  const forms = secrets.flatMap((secret) => [secret, JSON.stringify(secret).slice(1, -1)])
+  const forms = secrets.flatMap((secret) => [secret, stringifyJson(secret).slice(1, -1)])
   return [...new Set(forms)].filter((form) => form.length >= SHORTEST)
 }
 

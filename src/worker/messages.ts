@@ -84,6 +84,20 @@ export const fromChildSchema = z.discriminatedUnion('type', [
 ])
 export type FromChild = z.output<typeof fromChildSchema>
 
+/** The most that the payload of each may have; JSON text has at least one byte. */
+const PAYLOAD_BYTES: Partial<Record<FromChild['type'], number>> = {
+  chunk: limits.chunkBytes,
+  progress: limits.progressBytes,
+  completed: limits.outputBytes,
+}
+
+/** Throws when the payload is not one that the queue would take: it would refuse what other jobs report beside it, too. */
+export function checkPayload({ type }: FromChild, { byteLength }: Uint8Array): void {
+  const most = PAYLOAD_BYTES[type]
+  if (most !== undefined && (byteLength === 0 || byteLength > most))
+    throw new Error(`A message '${type}' came with ${byteLength} bytes; it has from 1 to ${most}.`)
+}
+
 /** What belongs to one job. */
 export type RunMessage = Extract<FromChild, { type: 'chunk' | 'progress' | 'completed' | 'failed' | 'log' }>
 

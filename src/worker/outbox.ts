@@ -1,5 +1,6 @@
 // What the worker has yet to say, in order and until it is acknowledged: chunks, progress and ends of its leases.
 
+import type { JobError } from '../job/job.ts'
 import type { Ack, ChunkReport, Ended, ExchangeRequest, LeaseRef } from '../protocol/exchange.ts'
 import { EXCHANGE_TARGET_BYTES, EXCHANGE_TARGET_HEAD_BYTES } from '../protocol/exchange.ts'
 import { pieceWeight } from '../job/chunk.ts'
@@ -15,6 +16,8 @@ export interface OutboxEntry {
   isBeingTold: boolean
   /** And it tells the end. */
   isEndTold: boolean
+  /** The queue refuses what it had to say: nothing is added to what is said of that. */
+  isRefused: boolean
   end?: { ended: Ended; output?: Uint8Array }
   /** Tells the handler's process that chunks are stored. */
   onStored: (bytes: number) => void
@@ -63,6 +66,7 @@ export class Outbox {
       lastOrdinal: 0,
       isBeingTold: false,
       isEndTold: false,
+      isRefused: false,
       onStored: () => undefined,
     }
     this.#entries.set(ref.lease, entry)
@@ -79,7 +83,7 @@ export class Outbox {
   }
 
   addChunk(entry: OutboxEntry, { output, metrics, part }: RunChunk): void {
-    if (!this.#has(entry)) return
+    if (!this.#has(entry) || entry.isRefused) return
     entry.lastOrdinal += 1
     const report: ChunkReport = {
       ...entry.ref,
@@ -94,13 +98,13 @@ export class Outbox {
 
   /** The latest progress replaces one that was not sent yet. */
   setProgress(entry: OutboxEntry, progress: Uint8Array): void {
-    if (!this.#has(entry)) return
+    if (!this.#has(entry) || entry.isRefused) return
     entry.progress = progress
     this.#speak(entry)
   }
 
   end(entry: OutboxEntry, ended: Ended, output?: Uint8Array): void {
-    if (!this.#has(entry)) return
+    if (!this.#has(entry) || entry.isRefused) return
     const told = entry.lastOrdinal > 0 ? { ...ended, chunks: entry.lastOrdinal } : ended
     entry.end = output ? { ended: told, output } : { ended: told }
     delete entry.progress
@@ -117,20 +121,48 @@ export class Outbox {
     this.#unstarted.delete(entry)
   }
 
-  /** Everything there is to say, up to about EXCHANGE_TARGET_BYTES of payload and its share of reports; the rest waits. */
-  compose(now: number): Composed {
+  /**
+   * Gives up what the queue refuses of this entry: all that is left to say is that the job has failed with this error.
+   * Answers what became of it: `forgotten` when the queue refuses even that, and the lease is left to lapse.
+   */
+  refuse(entry: OutboxEntry, error: JobError): 'failed' | 'forgotten' {
+    if (entry.isRefused) {
+      this.drop(entry.ref.lease)
+      return 'forgotten'
+    }
+    const { executionMs = 0 } = entry.end?.ended ?? {}
+    entry.isRefused = true
+    entry.chunks = []
+    delete entry.progress
+    const isFit = Number.isSafeInteger(executionMs) && executionMs >= 0
+    entry.end = {
+      ended: { ...entry.ref, outcome: 'failed', executionMs: isFit ? executionMs : 0, error },
+    }
+    this.#unstarted.delete(entry)
+    this.#speak(entry)
+    return 'failed'
+  }
+
+  /**
+   * Everything there is to say, or what there is of `only`, up to about EXCHANGE_TARGET_BYTES of payload and its share of
+   * reports; the rest waits.
+   */
+  compose(now: number, only?: ReadonlySet<OutboxEntry>): Composed {
     const reports: Reports = { held: [], started: [], chunks: [], progress: [], ended: [] }
     const composed: Composed = { reports, payloads: [], told: [], progress: [], started: [] }
     const outputs: Uint8Array[] = []
     const progress: Uint8Array[] = []
     const room = new Room()
     for (const entry of this.#unstarted) {
+      if (only && !only.has(entry)) continue
       const agoMs = Math.max(0, Math.round(now - (entry.startedAt ?? now)))
       reports.started.push({ ...entry.ref, agoMs, graceMs: this.#graceMs })
       composed.started.push(entry)
     }
-    this.#unstarted = new Set()
+    if (only) for (const entry of composed.started) this.#unstarted.delete(entry)
+    else this.#unstarted = new Set()
     for (const entry of this.#speaking) {
+      if (only && !only.has(entry)) continue
       let hasAllChunks = true
       for (const { report, output } of entry.chunks) {
         if (room.isFull) {
@@ -214,6 +246,11 @@ export class Outbox {
   #has(entry: OutboxEntry): boolean {
     return this.#entries.get(entry.ref.lease) === entry
   }
+}
+
+/** Of whom a request tells anything. */
+export function entriesOf({ started, told }: Composed): OutboxEntry[] {
+  return [...new Set([...started, ...told])]
 }
 
 /** What is left of a request, in payload and in reports. */

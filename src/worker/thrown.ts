@@ -2,6 +2,7 @@
 
 import { limits } from '../job/limits.ts'
 import type { JobError } from '../job/job.ts'
+import { stringifyJson } from '../lib/intrinsics.ts'
 import type { JobFailureCode } from '../protocol/errors.ts'
 import { NotJsonError, TooLargeError } from './serialise.ts'
 
@@ -56,7 +57,7 @@ function cut(text: string): string {
 export function textOf(value: unknown): string {
   if (typeof value === 'string') return value
   try {
-    return JSON.stringify(value) ?? String(value)
+    return stringifyJson(value) ?? String(value)
   } catch {
     // A cycle or a BigInt still has a name; a revoked proxy has none.
     try {

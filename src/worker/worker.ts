@@ -36,9 +36,9 @@ interface Held {
 }
 
 export interface WorkerHealth {
-  /** `stuck`: the lease loop does not turn; `leaving`: it takes no more jobs. */
-  status: 'ok' | 'stuck' | 'leaving'
-  queue: 'reachable' | 'unreachable'
+  /** `stuck`: the lease loop does not turn; `refused`: the queue refuses it; `leaving`: it takes no more jobs. */
+  status: 'ok' | 'stuck' | 'refused' | 'leaving'
+  queue: 'reachable' | 'refusing' | 'unreachable'
   /** ms since the queue last answered; null before it ever did. */
   lastAnswerMs: number | null
   concurrency: number
@@ -81,6 +81,7 @@ export class Worker {
       onLease: (lease, input) => this.#take(lease, input),
       onStop: (lease, reason) => this.#stop(lease, reason),
       onSettled: () => this.#leaveWhenDone(),
+      onUntellable: (lease) => this.#running.get(lease)?.run?.abort('lease-lost'),
       onTurn: () => this.#leaveWhenDone(),
       onDrain: () => this.#retire(),
       onRefused: (error) => this.#refused(error),
@@ -129,11 +130,11 @@ export class Worker {
 
   /** How it is, for whoever watches it. */
   get health(): WorkerHealth {
-    const { isTurning, isReachable, lastAnswerAt } = this.#loop
+    const { isTurning, isReachable, isRefused, lastAnswerAt } = this.#loop
     const now = this.#options.clock.monotonic()
     return {
-      status: this.#isDraining ? 'leaving' : isTurning ? 'ok' : 'stuck',
-      queue: isReachable ? 'reachable' : 'unreachable',
+      status: this.#isDraining ? 'leaving' : !isTurning ? 'stuck' : isRefused ? 'refused' : 'ok',
+      queue: isReachable ? 'reachable' : isRefused ? 'refusing' : 'unreachable',
       lastAnswerMs: lastAnswerAt === undefined ? null : Math.round(now - lastAnswerAt),
       concurrency: this.#concurrency,
       running: this.#running.size,
@@ -233,7 +234,7 @@ export class Worker {
     this.#tellEnd(lease.id, outcome)
     const ended = endedOf(entry.ref, outcome)
     if (ended) this.#outbox.end(entry, ended, outcome.kind === 'completed' ? outcome.output : undefined)
-    else this.#outbox.drop(lease.lease)
+    else if (!entry.isRefused) this.#outbox.drop(lease.lease)
     this.#fill()
     this.#loop.nudge()
     this.#leaveWhenDone()

@@ -108,6 +108,69 @@ describe('toJson', () => {
     }
   })
 
+  // Seen: each of these was written as {} or null, and nobody was told.
+  it.each([
+    [
+      'an error',
+      new TypeError('t'),
+      'an error (TypeError)',
+      'Throw it to fail the job, or return its message.',
+    ],
+    ['a subclass of Error', new (class extends Error {})('t'), 'an error (Error)', 'Throw it'],
+    ['a Response', new Response('x'), 'a Response', 'Await its json() or text() and return that.'],
+    ['a ReadableStream', new ReadableStream(), 'a ReadableStream', 'Yield its values'],
+    [
+      'a URLSearchParams',
+      new URLSearchParams('a=1'),
+      'an URLSearchParams',
+      'Return Object.fromEntries(params)',
+    ],
+    ['Headers', new Headers(), 'a Headers', 'Return Object.fromEntries(headers) instead.'],
+    ['a Blob', new Blob(['x']), 'a Blob', 'Return plain data instead.'],
+    ['a RegExp', /x/, 'a RegExp', 'Return its source instead.'],
+    ['a WeakMap', new WeakMap(), 'a WeakMap', 'Return plain data instead.'],
+    ['a subclass of Map', new (class extends Map {})(), 'a Map', 'Return Object.fromEntries(map) instead.'],
+    ['an invalid Date', new Date(Number.NaN), 'an invalid Date', 'Check the date; it is no moment in time.'],
+    ['a boxed NaN', Object(Number.NaN), 'NaN', 'Return null or a string instead.'],
+    ['a boxed BigInt', Object(1n), 'a BigInt', 'Return plain data instead.'],
+    ['an iterator', [1].values(), 'an iterator', 'Return [...iterator], or yield its values.'],
+    ['a promise', Promise.resolve(1), 'a promise', 'Await it first.'],
+    ['a SharedArrayBuffer', new SharedArrayBuffer(1), 'bytes', 'Yield a Buffer'],
+  ] as [string, unknown, string, string][])('refuses %s, which is no plain data', (_, value, what, mend) => {
+    expect(refusalOf({ a: [value] })).toContain(`output.a[0] is ${what}, which JSON cannot say. ${mend}`)
+  })
+
+  it('takes what has a toJSON, boxed values, and classes of an author that share a name with one of ours', () => {
+    class Blob {
+      size = 1
+    }
+    const error = Object.assign(new Error('x'), { toJSON: () => ({ message: 'x' }) })
+    expect(toJson([new Blob(), error, Object('s'), Object(1)], 'output')).toBe(
+      '[{"size":1},{"message":"x"},"s",1]',
+    )
+  })
+
+  it('writes what it has looked at: what a getter gives the first time, and no more than that', () => {
+    let asked = 0
+    const value = {
+      get a() {
+        asked += 1
+        return asked > 1 ? Number.NaN : 1
+      },
+      b: { toJSON: () => (asked += 1) },
+    }
+    expect(toJson(value, 'output')).toBe('{"a":1,"b":2}')
+  })
+
+  it('refuses a toJSON in an array that gives nothing', () => {
+    expect(refusalOf([{ toJSON: () => undefined }])).toContain('output[0] is undefined')
+  })
+
+  it('tells toJSON its key, as JSON.stringify does', () => {
+    const value = { a: { toJSON: (key: string) => key }, b: [{ toJSON: (key: string) => key }] }
+    expect(toJson(value, 'output')).toBe(JSON.stringify(value))
+  })
+
   it('refuses undefined in an array, also where an element is missing', () => {
     expect(refusalOf([1, undefined])).toContain('output[1] is undefined')
     // oxlint-disable-next-line no-sparse-arrays
