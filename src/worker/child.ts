@@ -7,19 +7,27 @@ import { Worker } from 'node:worker_threads'
 import type { JobError } from '../job/job.ts'
 import { limits } from '../job/limits.ts'
 import { encodeFrame, FrameDecoder } from '../lib/frames.ts'
-import { bytesFrom, concatBytes, monotonicMs, queueSoon, queueTurn } from '../lib/intrinsics.ts'
+import {
+  bytesFrom,
+  concatBytes,
+  stringifyJson,
+  monotonicMs,
+  queueSoon,
+  queueTurn,
+} from '../lib/intrinsics.ts'
 import { ChildRun } from './child-run.ts'
 import type { HandlerDefinition } from './define-handler.ts'
 import { findHandlerFile, loadHandler } from './handler.ts'
 import { HandlerLoadError } from './load-failure.ts'
-import type { FromChild, HandlerFacts, ToChild } from './messages.ts'
+import type { ExitNote, FromChild, HandlerFacts, ToChild } from './messages.ts'
 import { Masker } from './mask.ts'
 import { LineMarker } from './output-lines.ts'
 import { describeThrown, maskedError } from './thrown.ts'
 import { findTracing, type WithinTrace } from './tracing.ts'
 
-/** The socket to the supervisor, inherited at this descriptor. */
+/** The socket to the supervisor, inherited at this descriptor, and the one of the watchdog. */
 const SOCKET_FD = 3
+const WATCHDOG_FD = 4
 /** Longer than the turn of a busy loop, so that what is sent in one turn leaves in one write. */
 const FLUSH_MS = 100
 const LIMITS = { headBytes: 1_048_576, payloadBytes: 64_000_000 }
@@ -212,18 +220,22 @@ function installDeathReports(): void {
   }
   process.on('uncaughtException', die)
   process.on('unhandledRejection', die)
-  process.on('exit', (code) => {
-    const number = current.getStore()
-    // Between the pieces of a frame that is still being written this one would be garbage.
-    if (number === undefined || socket.writableEnded || socket.writableLength > 0) return
-    const message = `The handler called process.exit(${code}), which ended its process. Return or throw instead.`
-    const frame = encodeFrame(dying(number, { type: 'ExitError', message, code: 'EXITED' }))
-    try {
-      writeSync(SOCKET_FD, concatBytes([...outgoing, ...frame]))
-    } catch {
-      // The pipe is full or gone: the supervisor sees the exit code all the same.
-    }
+  process.on('exit', (exitCode) => {
+    const run = current.getStore()
+    if (run === undefined || socket.writableEnded) return
+    const note: ExitNote = { exitCode, run }
+    writeAtOnce(WATCHDOG_FD, bytesFrom(`\n${stringifyJson(note)}\n`))
+    // Between the pieces of a frame that is still being written this would be garbage.
+    if (socket.writableLength === 0 && outgoing.length > 0) writeAtOnce(SOCKET_FD, concatBytes(outgoing))
   })
+}
+
+function writeAtOnce(descriptor: number, bytes: Uint8Array): void {
+  try {
+    writeSync(descriptor, bytes)
+  } catch {
+    // The pipe is full or gone: the supervisor sees the exit code all the same.
+  }
 }
 
 function dying(run: number | undefined, error: JobError): FromChild {

@@ -17,6 +17,8 @@ export interface Death {
   /** The accident that it spoke of before. */
   accident?: JobError
   lastLines: LastLine[]
+  /** What the engine said of its memory being full. */
+  fatal?: LastLine
 }
 
 export interface LastLine extends OutputLine {
@@ -35,8 +37,14 @@ export function describeDeath(death: Death, printer: Printer): JobError {
   const { accident, lastLines } = death
   if (accident) return withLastLines(accident, lastLines, printer)
   const message = `The handler's process ${howEnded(death)} while the job ran.`
-  const error = { type: 'ProcessError', message, code: codeOf(death, ownLines(lastLines, printer)) }
+  const error = { type: 'ProcessError', message, code: codeOf(death, printer) }
   return withLastLines(error, lastLines, printer)
+}
+
+/** The job's code called process.exit. */
+export function exitError(exitCode: number): JobError {
+  const message = `The handler called process.exit(${exitCode}), which ended its process. Return or throw instead.`
+  return { type: 'ExitError', message, code: 'EXITED' }
 }
 
 /** The same with what the run printed last. */
@@ -62,8 +70,8 @@ function howEnded({ exitCode, signal, garbled, isOverMemory }: Death): string {
 }
 
 /** The engine's last words belong to no run: a handler that prints the same is not believed. */
-function codeOf({ signal, isOverMemory }: Death, own: readonly LastLine[]): JobFailureCode {
-  const isHeapFull = own.some(({ line, run }) => run === undefined && line.includes('heap out of memory'))
+function codeOf({ signal, isOverMemory, fatal }: Death, { startedAt }: Printer): JobFailureCode {
+  const isHeapFull = signal !== null && fatal !== undefined && fatal.at >= startedAt
   if (isHeapFull || isOverMemory) return 'OUT_OF_MEMORY'
   return signal ? 'CRASHED' : 'EXITED'
 }

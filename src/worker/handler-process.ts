@@ -8,7 +8,8 @@ import { pause, type Clock } from '../lib/clock.ts'
 import { encodeFrame, FrameDecoder } from '../lib/frames.ts'
 import { limits } from '../job/limits.ts'
 import type { JobError } from '../job/job.ts'
-import type { Death, LastLine } from './death.ts'
+import { exitError, type Death, type LastLine } from './death.ts'
+import { LastLines } from './last-lines.ts'
 import { oomKills } from './memory-limit.ts'
 import {
   checkPayload,
@@ -64,8 +65,6 @@ const LAST_CHANCE_MS = 100
 const DEAF_MS = 200
 /** How long to read on after the exit when nothing comes any more. */
 const LAST_BYTES_MS = 30
-const KEPT_LINES = 20
-const MAX_LAST_LINE_CHARS = 2_000
 
 export class HandlerProcess {
   /** Resolves once the process is gone. */
@@ -76,7 +75,7 @@ export class HandlerProcess {
   readonly #options: HandlerProcessOptions
   readonly #readiness = Promise.withResolvers<HandlerFacts>()
   readonly #imported = Promise.withResolvers<void>()
-  readonly #lastLines: LastLine[] = []
+  readonly #lastLines = new LastLines()
   readonly #oomKillsBefore = oomKills()
   #listener: ProcessListener | undefined
   #outgoing: Uint8Array[] = []
@@ -104,9 +103,11 @@ export class HandlerProcess {
     // A write after the child's death is no news: its end is told by `died`.
     this.#socket.on('error', () => undefined)
     this.#socket.once('end', () => this.#onDeaf())
-    this.#watchdog = new WatchdogLink(this.#child.stdio[4] as Duplex, options.clock, (stall) =>
-      this.#listener?.onStall(stall),
-    )
+    this.#watchdog = new WatchdogLink(this.#child.stdio[4] as Duplex, options.clock, {
+      onStall: (stall) => this.#listener?.onStall(stall),
+      onExit: ({ run, exitCode }) =>
+        this.#take({ type: 'dying', run, error: exitError(exitCode) }, new Uint8Array(0)),
+    })
     this.#readOutput('stdout')
     this.#readOutput('stderr')
     this.#readiness.promise.catch(() => undefined)
@@ -126,7 +127,7 @@ export class HandlerProcess {
 
   /** What was printed last, by whichever run. */
   get lastLines(): readonly LastLine[] {
-    return this.#lastLines
+    return this.#lastLines.all
   }
 
   get pid(): number | undefined {
@@ -268,13 +269,8 @@ export class HandlerProcess {
     for (const stream of this.#child.stdio) stream?.destroy()
     const [exitCode, signal] = end instanceof Error ? [null, null] : end
     const why = end instanceof Error ? end.message : signal ? `signal ${signal}` : `exit code ${exitCode}`
-    const said =
-      this.#lastLines.length > 0
-        ? ` Its last words: ${this.#lastLines
-            .slice(-3)
-            .map(({ line }) => line)
-            .join(' | ')}`
-        : ''
+    const lastWords = this.lastLines.slice(-3).map(({ line }) => line)
+    const said = lastWords.length > 0 ? ` Its last words: ${lastWords.join(' | ')}` : ''
     this.#readiness.reject(
       new UnreadyError(
         'EXECUTOR_DIED',
@@ -286,7 +282,8 @@ export class HandlerProcess {
       signal,
       wasKilled: this.#wasKilled,
       isOverMemory: isOverMemory && signal === 'SIGKILL' && !this.#wasKilled,
-      lastLines: [...this.#lastLines],
+      lastLines: [...this.lastLines],
+      ...(this.#lastLines.fatal && { fatal: this.#lastLines.fatal }),
       ...(this.#garbled !== undefined && { garbled: this.#garbled }),
       ...(this.#accident && { accident: this.#accident }),
     }
@@ -306,12 +303,7 @@ export class HandlerProcess {
     if (!stream) return
     readLines(stream, (raw) => {
       const line = { ...raw, line: this.#options.mask(raw.line) }
-      this.#lastLines.push({
-        ...line,
-        line: line.line.slice(0, MAX_LAST_LINE_CHARS),
-        at: this.#options.clock.monotonic(),
-      })
-      if (this.#lastLines.length > KEPT_LINES) this.#lastLines.shift()
+      this.#lastLines.add({ ...line, at: this.#options.clock.monotonic() })
       this.#listener?.onLine(name, line)
     })
   }

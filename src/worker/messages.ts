@@ -108,3 +108,10 @@ export const stallSchema = z.object({
   frames: z.array(z.string()),
 })
 export type Stall = z.output<typeof stallSchema>
+
+/**
+ * That some code ends the process by process.exit, and for which run: on the watchdog's socket, where it can be said while
+ * the other one is in the middle of a frame. One line of JSON.
+ */
+export const exitSchema = z.object({ exitCode: z.int(), run: run.optional() })
+export type ExitNote = z.output<typeof exitSchema>

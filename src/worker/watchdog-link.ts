@@ -1,11 +1,16 @@
-// The supervisor's end of the watchdog: a byte now and then while jobs run, and what comes back.
+// The supervisor's end of the watchdog's socket: a byte now and then while jobs run, and what comes back.
 
 import type { Duplex } from 'node:stream'
 import type { Clock } from '../lib/clock.ts'
-import { stallSchema, type Stall } from './messages.ts'
+import { exitSchema, stallSchema, type ExitNote, type Stall } from './messages.ts'
 import { readLines } from './output-lines.ts'
 
 const TICK_MS = 250
+
+export interface WatchdogListener {
+  onStall(stall: Stall): void
+  onExit(note: ExitNote): void
+}
 
 export class WatchdogLink {
   readonly #socket: Duplex
@@ -14,13 +19,16 @@ export class WatchdogLink {
   #run: number | undefined
 
   /** The socket stays open as long as this process lives: its end is what the watchdog waits for. */
-  constructor(socket: Duplex, clock: Clock, onStall: (stall: Stall) => void) {
+  constructor(socket: Duplex, clock: Clock, listener: WatchdogListener) {
     this.#socket = socket
     this.#clock = clock
     socket.on('error', () => undefined)
     readLines(socket, ({ line }) => {
-      const stall = parse(line)
-      if (stall) onStall(stall)
+      const document = parse(line)
+      const stall = stallSchema.safeParse(document)
+      if (stall.success) return listener.onStall(stall.data)
+      const exit = exitSchema.safeParse(document)
+      if (exit.success) listener.onExit(exit.data)
     })
   }
 
@@ -41,10 +49,10 @@ export class WatchdogLink {
   }
 }
 
-/** The author's code could write there as well: what is no stall is ignored. */
-function parse(line: string): Stall | undefined {
+/** The author's code could write there as well: what is neither is ignored. */
+function parse(line: string): unknown {
   try {
-    return stallSchema.safeParse(JSON.parse(line)).data
+    return JSON.parse(line)
   } catch {
     return undefined
   }

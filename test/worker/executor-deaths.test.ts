@@ -41,6 +41,19 @@ describe('a handler that ends its process', () => {
     expect(await culprit.outcome).toMatchObject({ kind: 'failed', error: { code: 'EXITED' } })
     expect(await neighbour.outcome).toMatchObject({ kind: 'stopped', reason: 'shutdown' })
   })
+
+  // Seen: with output on its way nobody was told whose exit it was, and both jobs went back, counted.
+  it('fails its own job only, also while what it said is not all sent', async () => {
+    const executor = await startExecutor('exits-in-mid-stream.ts')
+    const neighbour = executor.run({}, { id: 'neighbour' })
+    await executor.logs.first(({ id }) => id === 'neighbour')
+    const culprit = executor.run({ exit: true }, { id: 'culprit' })
+    expect(await culprit.outcome).toMatchObject({
+      kind: 'failed',
+      error: { code: 'EXITED', message: expect.stringContaining('process.exit(3)') },
+    })
+    expect(await neighbour.outcome).toMatchObject({ kind: 'stopped', reason: 'shutdown' })
+  })
 })
 
 describe('an accident outside of the handler call', () => {
@@ -92,10 +105,10 @@ describe('a process that is killed from outside', () => {
     ])
   })
 
-  it('is told from one that ran out of memory', async () => {
+  it.each([{}, { by: 'cloning' }])('is told from one that ran out of memory: %j', async (input) => {
     const env = { ...process.env, NODE_OPTIONS: '--max-old-space-size=24' }
     const executor = await startExecutor('fills-its-memory.ts', { env })
-    expect(await executor.errorOf({})).toMatchObject({ code: 'OUT_OF_MEMORY' })
+    expect(await executor.errorOf(input)).toMatchObject({ code: 'OUT_OF_MEMORY' })
   })
 
   // Seen: the end of a process was told only once everybody had let go of its output, which a program that it had
