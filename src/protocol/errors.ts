@@ -121,6 +121,7 @@ export class Refusal extends Error {
 export const startFailures = {
   HANDLER_NOT_FOUND: 'There is no handler file at the path given.',
   HANDLER_NOT_EXPORTED: 'The handler file exports no handler.',
+  DEFINITION_INVALID: "A field of the handler's definition is of a type that it cannot be.",
   HANDLER_IMPORT_FAILED:
     'Importing the handler file threw: a syntax error, a missing package, a fault in its top level.',
   SETUP_FAILED: "The handler's setup() threw.",

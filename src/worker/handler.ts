@@ -7,6 +7,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 import type { HandlerDefinition, HandlerFunction } from './define-handler.ts'
 import {
   codeOf,
+  definitionInvalid,
   HandlerLoadError,
   isCallable,
   importFailed,
@@ -46,7 +47,8 @@ export async function loadHandler(file: string): Promise<HandlerDefinition> {
   }
   const exported = defaultOf(module)
   if (isCallable(exported)) return { handler: exported as HandlerFunction }
-  if (isDefinition(exported)) return exported
+  if (typeof exported === 'object' && exported !== null && 'handler' in exported)
+    return checkedDefinition(file, exported)
   throw notExported(file, module, exported)
 }
 
@@ -107,8 +109,37 @@ function defaultOf(module: Record<string, unknown>): unknown {
   return isWrapped ? exported.default : exported
 }
 
-function isDefinition(value: unknown): value is HandlerDefinition {
-  return (
-    typeof value === 'object' && value !== null && 'handler' in value && typeof value.handler === 'function'
-  )
+interface Rule {
+  mustBe: string
+  isMet: (value: unknown) => boolean
+}
+
+const flag: Rule = { mustBe: 'true or false', isMet: (value) => typeof value === 'boolean' }
+
+/** What each field may be; types do not keep anybody from writing plain JavaScript. How large a number is comes later. */
+const RULES: Record<keyof HandlerDefinition, Rule> = {
+  handler: { mustBe: 'a function', isMet: isCallable },
+  input: {
+    mustBe: 'a schema: one of zod, or any other Standard Schema',
+    isMet: (value) => {
+      const isHolder = (typeof value === 'object' && value !== null) || typeof value === 'function'
+      return isHolder && '~standard' in value
+    },
+  },
+  setup: { mustBe: 'a function', isMet: isCallable },
+  concurrency: {
+    mustBe: 'a number or a function',
+    isMet: (value) => typeof value === 'number' || isCallable(value),
+  },
+  refresh: flag,
+  aggregateStream: flag,
+}
+
+function checkedDefinition(file: string, definition: object): HandlerDefinition {
+  for (const [field, { mustBe, isMet }] of Object.entries(RULES)) {
+    const value: unknown = Reflect.get(definition, field)
+    const isLeftOut = value === undefined && field !== 'handler'
+    if (!isLeftOut && !isMet(value)) throw definitionInvalid(file, { field, mustBe, value })
+  }
+  return definition as HandlerDefinition
 }

@@ -33,6 +33,19 @@ export function notExported(
   return new HandlerLoadError('HANDLER_NOT_EXPORTED', `Cannot load ${shown(file)}: ${found}. ${mend}`)
 }
 
+/** A field of the definition is of a type that it cannot be. */
+export function definitionInvalid(
+  file: string,
+  { field, mustBe, value }: { field: string; mustBe: string; value: unknown },
+): HandlerLoadError {
+  const isShown = typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean'
+  const got = isShown ? `the ${typeof value} ${JSON.stringify(value).slice(0, 80)}` : kindOf(value)
+  return new HandlerLoadError(
+    'DEFINITION_INVALID',
+    `Cannot load ${shown(file)}: '${field}' of its definition must be ${mustBe}, got ${got}. Mend it, or leave it out where it is not needed.`,
+  )
+}
+
 /** A function that is no class: a class is one too, and throws when it is called. */
 export function isCallable(value: unknown): boolean {
   return typeof value === 'function' && !/^class\b/.test(Function.prototype.toString.call(value))
@@ -40,7 +53,8 @@ export function isCallable(value: unknown): boolean {
 
 function kindOf(value: unknown): string {
   if (value === null) return 'null'
-  if (typeof value === 'function') return 'a class'
+  if (value === undefined) return 'nothing'
+  if (typeof value === 'function') return isCallable(value) ? 'a function' : 'a class'
   return `${typeof value === 'object' ? 'an' : 'a'} ${typeof value}`
 }
 

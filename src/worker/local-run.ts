@@ -2,6 +2,7 @@
 
 import { joinChunks, pieceWeight, type Part } from '../job/chunk.ts'
 import { policySchema, type S3Config } from '../job/job.ts'
+import type { JobFailureCode } from '../protocol/errors.ts'
 import type { Executor } from './executor.ts'
 import type { RunChunk } from './run.ts'
 import type { Outcome } from './outcome.ts'
@@ -26,7 +27,7 @@ export async function runLocally(
 ): Promise<Outcome> {
   let pieces: { output: unknown; part: Part }[] = []
   const onChunk = ({ output, metrics, part }: RunChunk): void => {
-    const value: unknown = JSON.parse(Buffer.from(output).toString('utf8'))
+    const value = parsed(output)
     run.stored(pieceWeight(output, metrics))
     if (!part) return listener.onValue(value)
     pieces.push({ output: value, part: { as: part.as, first: 0, last: part.last } })
@@ -46,8 +47,26 @@ export async function runLocally(
     {
       onStart: () => undefined,
       onChunk,
-      onProgress: (progress) => listener.onProgress(JSON.parse(Buffer.from(progress).toString('utf8'))),
+      onProgress: (progress) => listener.onProgress(parsed(progress)),
     },
   )
-  return run.outcome
+  return readable(await run.outcome)
+}
+
+/** The handler's process may have said anything: an output that cannot be read is a failure of its job. */
+function readable(outcome: Outcome): Outcome {
+  if (outcome.kind !== 'completed') return outcome
+  try {
+    parsed(outcome.output)
+    return outcome
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause)
+    const message = `The output that the handler's process gave is not JSON: ${why}. Leave its descriptor 3 alone.`
+    const error = { type: 'NotJsonError', message, code: 'OUTPUT_NOT_JSON' satisfies JobFailureCode }
+    return { kind: 'failed', error, executionMs: outcome.executionMs }
+  }
+}
+
+function parsed(bytes: Uint8Array): unknown {
+  return JSON.parse(Buffer.from(bytes).toString('utf8'))
 }

@@ -1,9 +1,11 @@
 // A thread in the handler's process that no handler can block: it ends the process group when the supervisor is gone,
 // and tells where the main thread is stuck.
 
+import { readFileSync } from 'node:fs'
 import { Session, type Debugger } from 'node:inspector'
+import { SourceMap, type SourceMapPayload } from 'node:module'
 import { Socket } from 'node:net'
-import { fileURLToPath } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import { isMainThread, parentPort } from 'node:worker_threads'
 import type { Stall } from './messages.ts'
 
@@ -72,7 +74,7 @@ class WatchedThread {
 function captureFrames(): Promise<string[]> {
   const session = new Session()
   // A paused frame names its script by number; the numbers come when the debugger is enabled.
-  const files = new Map<string, string>()
+  const scripts = new Map<string, Script>()
   return new Promise((resolve) => {
     const finish = (frames: string[]): void => {
       clearTimeout(late)
@@ -82,24 +84,57 @@ function captureFrames(): Promise<string[]> {
     const late = setTimeout(() => finish([]), CAPTURE_MS)
     session.connectToMainThread()
     session.on('Debugger.scriptParsed', ({ params }) => {
-      if (params.url.startsWith('file:')) files.set(params.scriptId, fileURLToPath(params.url))
+      const { scriptId, url, sourceMapURL } = params
+      if (url.startsWith('file:')) scripts.set(scriptId, { file: fileURLToPath(url), sourceMapURL })
     })
     session.on('Debugger.paused', ({ params }) => {
-      finish(params.callFrames.flatMap((frame) => frameText(frame, files)).slice(0, FRAMES))
+      finish(params.callFrames.flatMap((frame) => frameText(frame, scripts)).slice(0, FRAMES))
     })
     session.post('Debugger.enable')
     session.post('Debugger.pause')
   })
 }
 
+interface Script {
+  file: string
+  /** Where the way back to the author's lines is, when the code was made from other code. */
+  sourceMapURL?: string | undefined
+}
+
 function frameText(
   { functionName, location }: Debugger.CallFrame,
-  files: ReadonlyMap<string, string>,
+  scripts: ReadonlyMap<string, Script>,
 ): string[] {
-  const file = files.get(location.scriptId)
-  if (file === undefined || file.startsWith(import.meta.dirname)) return []
-  const place = `${file}:${location.lineNumber + 1}`
+  const script = scripts.get(location.scriptId)
+  if (script === undefined || script.file.startsWith(import.meta.dirname)) return []
+  const place = placeOf(script, location)
   return [functionName === '' ? place : `${functionName} (${place})`]
+}
+
+/** The place in what the author wrote; in what was made of it, and saying so, where the way back cannot be had. */
+function placeOf(script: Script, { lineNumber, columnNumber = 0 }: Debugger.Location): string {
+  const made = `${script.file}:${lineNumber + 1}`
+  if (!script.sourceMapURL) return made
+  try {
+    const entry = readMap(script.file, script.sourceMapURL).findEntry(lineNumber, columnNumber)
+    if (!('originalSource' in entry)) return `${made} of the compiled code`
+    return `${fileOf(entry.originalSource, script.file)}:${entry.originalLine + 1}`
+  } catch {
+    // A map that was not shipped with the code, or is none.
+    return `${made} of the compiled code`
+  }
+}
+
+function readMap(file: string, url: string): SourceMap {
+  const inline = /^data:application\/json[^,]*?(;base64)?,/.exec(url)
+  const text = inline
+    ? Buffer.from(url.slice(inline[0].length), inline[1] ? 'base64' : 'utf8').toString('utf8')
+    : readFileSync(fileURLToPath(new URL(url, pathToFileURL(file))), 'utf8')
+  return new SourceMap(JSON.parse(text) as SourceMapPayload)
+}
+
+function fileOf(source: string, madeFile: string): string {
+  return fileURLToPath(new URL(source, pathToFileURL(madeFile)))
 }
 
 if (!isMainThread && parentPort) watch(parentPort)

@@ -53,6 +53,17 @@ describe('longshore run', () => {
     expect(err).toMatch(/handler\.ts:2:9\n {2}2 \| {3}throw new RangeError/)
   })
 
+  // Seen: the command ended with an error of its own, a bare SyntaxError.
+  it('fails the job whose output cannot be read', async () => {
+    const { code, out, err } = await run([
+      fixture('speaks-for-the-runtime.ts'),
+      '--test-input',
+      '{"input":{}}',
+    ])
+    expect([code, out]).toEqual([1, ''])
+    expect(err).toMatch(/NotJsonError: The output .* is not JSON: .* \[OUTPUT_NOT_JSON\]/)
+  })
+
   it('shows progress and what the handler prints on stderr', async () => {
     const dir = temporaryDir()
     writeFileSync(

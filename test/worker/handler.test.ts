@@ -159,6 +159,28 @@ describe('a handler that cannot be loaded', () => {
     expect(message).toContain('There is no handler at no-such/handler.ts')
   })
 
+  // Seen: refresh: '1' ended as EXECUTOR_DIED, with a word about frames.
+  it.each([
+    ['refresh', "'1'", '\'refresh\' of its definition must be true or false, got the string "1"'],
+    ['refresh', 'null', "'refresh' of its definition must be true or false, got null"],
+    ['aggregateStream', '1', "'aggregateStream' of its definition must be true or false, got the number 1"],
+    [
+      'concurrency',
+      "'4'",
+      '\'concurrency\' of its definition must be a number or a function, got the string "4"',
+    ],
+    ['setup', '{}', "'setup' of its definition must be a function, got an object"],
+    ['input', '{ name: String }', "'input' of its definition must be a schema"],
+    ['handler', 'class {}', "'handler' of its definition must be a function, got a class"],
+    ['handler', 'undefined', "'handler' of its definition must be a function, got nothing"],
+  ])('says which field of its definition is of the wrong type: %s: %s', async (field, value, said) => {
+    const file = join(temporaryDir(), 'handler.mjs')
+    writeFileSync(file, `export default { handler: () => 1, ${field}: ${value} }\n`)
+    const { code, message } = await failureOf(file)
+    expect(code).toBe('DEFINITION_INVALID')
+    expect(message).toContain(said)
+  })
+
   it('exports nothing: the message has the line to add', async () => {
     const { code, message } = await broken('exports-nothing.ts')
     expect(code).toBe('HANDLER_NOT_EXPORTED')

@@ -292,6 +292,16 @@ describe('a blocked event loop', () => {
     expect(executor.stalls.all).toHaveLength(1)
   })
 
+  // Seen: a file that goes through tsx was told with the line of what that makes of it.
+  it('is told with the line that the author wrote, also where the code was compiled', async () => {
+    const executor = await startExecutor('blocks-beside-an-enum.ts', { killGraceMs: 0 })
+    const run = executor.run({}, { id: 'stuck', executionTimeoutMs: 60_000 })
+    const { frames } = await executor.stalls.first(() => true)
+    expect(frames[0]).toMatch(/^crunch \(.*\/blocks-beside-an-enum\.ts:16\)$/)
+    run.abort('cancelled')
+    await run.outcome
+  })
+
   it('is told of a job with neighbours that come and go, and of one that is over soon after', async () => {
     const executor = await startExecutor('blocks-for-a-while.ts')
     const run = executor.run({ ms: 1_300 }, { id: 'busy' })
