@@ -7,21 +7,32 @@ import { mock } from 'node:test'
 const STEPS = 500
 
 /** How long work may go on after it was called, as the worker's default grace has it. */
-const GRACE_MS = 5_000
+export const GRACE_MS = 5_000
+
+/** How long to wait in all for real timers and threads, ms: one that never ends must not keep a test. */
+const REAL_MS = 1_000
+
+/** There is one clock in a process to be faked: works that want it take their turns. */
+let turns: Promise<void> = Promise.resolve()
 
 /**
  * Runs `work` while the timers of this process are fake; `at` calls back once so much of their time has passed. Resolves
  * once the work is over, or has gone on for a grace after the call as if nothing had been.
  */
-export async function onFakeTime(
-  work: () => Promise<void>,
-  at: { ms: number; call: () => void },
-): Promise<void> {
+export function onFakeTime(work: () => Promise<void>, at: { ms: number; call: () => void }): Promise<void> {
+  const own = turns.then(() => runOnFakeTime(work, at))
+  turns = own.catch(() => undefined)
+  return own
+}
+
+async function runOnFakeTime(work: () => Promise<void>, at: { ms: number; call: () => void }): Promise<void> {
   const stepMs = Math.max(1, Math.ceil(at.ms / STEPS))
   const turn = setImmediate
+  const isBusy = busyMeter()
   mock.timers.enable({ apis: ['setTimeout', 'setInterval', 'Date'], now: Date.now() })
   // Files that imported the functions by name see the fake ones only so.
   syncBuiltinESMExports()
+  const signals = mock.method(AbortSignal, 'timeout', fakeSignalAfter)
   try {
     const result = work()
     const over = result.then(
@@ -39,12 +50,33 @@ export async function onFakeTime(
       passed += stepMs
     }
   } finally {
+    signals.mock.restore()
     mock.timers.reset()
     syncBuiltinESMExports()
   }
 }
 
-/** Whether this process waits for the system to do something that it was asked for. */
-function isBusy(): boolean {
-  return process.getActiveResourcesInfo().some((name) => /Req|Connect|Write|Zlib|ProcessWrap|Job$/.test(name))
+/** As AbortSignal.timeout, on the timers of the moment. */
+function fakeSignalAfter(ms: number): AbortSignal {
+  const abort = new AbortController()
+  const reason = new DOMException('The operation was aborted due to timeout', 'TimeoutError')
+  setTimeout(() => abort.abort(reason), ms)
+  return abort.signal
+}
+
+/**
+ * Tells whether something is under way that takes its real time: what the system was asked for, and, for a while, timers
+ * that are not the fake ones (of a file that took setTimeout when it was imported) and threads that are listened to.
+ */
+function busyMeter(): () => boolean {
+  const ofOthers = countReal()
+  const until = performance.now() + REAL_MS
+  return () =>
+    process.getActiveResourcesInfo().some((name) => /Req|Connect|Write|Zlib|ProcessWrap|Job$/.test(name)) ||
+    (countReal() > ofOthers && performance.now() < until)
+}
+
+function countReal(): number {
+  return process.getActiveResourcesInfo().filter((name) => name === 'Timeout' || name === 'MessagePort')
+    .length
 }

@@ -10,7 +10,8 @@ import type { AbortReason, HandlerDefinition, HandlerFunction } from '../worker/
 import { Masker } from '../worker/mask.ts'
 import type { FromChild } from '../worker/messages.ts'
 import { removeFolder } from '../worker/scratch.ts'
-import { onFakeTime } from './fake-time.ts'
+import { describeThrown } from '../worker/thrown.ts'
+import { GRACE_MS, onFakeTime } from './fake-time.ts'
 
 /** One chunk as readers of the stream see it. */
 export interface TestChunk {
@@ -47,14 +48,20 @@ export interface TestJob {
   attempt?: number
   s3Config?: S3Config
   trace?: TraceContext
-  /** ms, as the submission's policy would have it. */
+  /** ms, as the submission's policy would have it: the job is stopped after so much real time. */
   executionTimeout?: number
 }
 
 export interface TestWorker {
-  /** Runs one job to its end. A handler that throws is a result with status FAILED; a `setup` that throws rejects. */
+  /**
+   * Runs one job to its end. Never rejects: a handler that throws is a result with status FAILED, and so is an input that
+   * is no JSON (`INVALID_INPUT`) and a `setup` that throws (`SETUP_FAILED`, for every job).
+   */
   run(input: unknown, job?: TestJob): Promise<TestResult>
-  /** The same, chunk by chunk as they are made; throws the job's error when it fails. */
+  /**
+   * The same, chunk by chunk as they are made; throws the job's error when it fails. Whoever stops reading cancels the job,
+   * and has it end first.
+   */
   stream(input: unknown, job?: TestJob): AsyncGenerator<TestChunk, TestResult>
   /** The next run is cancelled when so many ms have passed for it. Its timers run ahead, so nobody waits for them. */
   cancelAfter(ms: number): TestWorker
@@ -84,31 +91,40 @@ export function createTestWorker<Schema extends StandardSchemaV1, Input>(
   const definition = (typeof handler === 'function' ? { handler } : handler) as HandlerDefinition
   let ready: Promise<void> | undefined
   let stop: Stop | undefined
-  const begin = async (
-    input: unknown,
-    job: TestJob,
-    onChunk?: (chunk: TestChunk) => void,
-  ): Promise<TestResult> => {
+  const setUp = async (): Promise<void> => definition.setup?.()
+  const begin = (input: unknown, job: TestJob, onChunk?: (chunk: TestChunk) => void): Begun => {
+    const run = new TestRun(definition, job, onChunk)
     const stopping = stop
     stop = undefined
-    await (ready ??= Promise.resolve(definition.setup?.()))
-    const run = new TestRun(definition, job, onChunk)
-    const execute = (): Promise<void> => run.execute(input)
-    if (stopping) await onFakeTime(execute, { ms: stopping.ms, call: () => run.abort(stopping.reason) })
-    else await execute()
-    return run.result
+    const over = async (): Promise<TestResult> => {
+      try {
+        await (ready ??= setUp())
+      } catch (thrown) {
+        return run.failed({ ...describeThrown(thrown), code: 'SETUP_FAILED' })
+      }
+      const execute = (): Promise<void> => run.execute(input, job.executionTimeout)
+      if (stopping) await onFakeTime(execute, { ms: stopping.ms, call: () => run.abort(stopping.reason) })
+      else await execute()
+      return run.result
+    }
+    return { over: over(), cancel: () => run.abort('cancelled') }
   }
   const stopAfter = (ms: number, reason: AbortReason): TestWorker => {
     stop = { ms, reason }
     return worker
   }
   const worker: TestWorker = {
-    run: (input, job = {}) => begin(input, job),
+    run: (input, job = {}) => begin(input, job).over,
     stream: (input, job = {}) => streamed((onChunk) => begin(input, job, onChunk)),
     cancelAfter: (ms) => stopAfter(ms, 'cancelled'),
     timeoutAfter: (ms) => stopAfter(ms, 'timeout'),
   }
   return worker
+}
+
+interface Begun {
+  over: Promise<TestResult>
+  cancel(): void
 }
 
 interface Stop {
@@ -128,6 +144,8 @@ class TestRun {
     refresh: false,
   }
   readonly #scratchDir: string
+  readonly #graceOver = Promise.withResolvers<void>()
+  #grace: NodeJS.Timeout | undefined
   #reason: AbortReason | undefined
 
   constructor(definition: HandlerDefinition, job: TestJob, onChunk?: (chunk: TestChunk) => void) {
@@ -155,9 +173,28 @@ class TestRun {
     })
   }
 
-  async execute(input: unknown): Promise<void> {
-    await this.#child.execute(Buffer.from(JSON.stringify(input) ?? '{}'))
+  /** Until the handler has ended, or has had its grace after a stop. */
+  async execute(input: unknown, timeoutMs: number | undefined): Promise<void> {
+    let text: string
+    try {
+      text = JSON.stringify(input) ?? '{}'
+    } catch (thrown) {
+      const { message } = describeThrown(thrown)
+      this.failed({ type: 'InputError', message: `The input is no JSON: ${message}`, code: 'INVALID_INPUT' })
+      return
+    }
+    const late =
+      timeoutMs === undefined ? undefined : setTimeout(() => this.abort('timeout'), Math.max(0, timeoutMs))
+    await Promise.race([this.#child.execute(Buffer.from(text)), this.#graceOver.promise])
+    clearTimeout(late)
+    clearTimeout(this.#grace)
     await removeFolder(this.#scratchDir)
+  }
+
+  failed(error: JobError): TestResult {
+    this.#result.status = 'FAILED'
+    this.#result.error = error
+    return this.#result
   }
 
   /** As in the worker: what aborted a job decides, whatever its handler still did. */
@@ -175,9 +212,12 @@ class TestRun {
     return result
   }
 
+  /** The first reason counts. */
   abort(reason: AbortReason): void {
+    if (this.#reason !== undefined) return
     this.#reason = reason
     this.#child.abort(reason)
+    this.#grace = setTimeout(() => this.#graceOver.resolve(), GRACE_MS)
   }
 
   #take(head: FromChild, payload: Uint8Array | undefined): void {
@@ -217,14 +257,33 @@ class TestRun {
 }
 
 async function* streamed(
-  begin: (onChunk: (chunk: TestChunk) => void) => Promise<TestResult>,
+  begin: (onChunk: (chunk: TestChunk) => void) => Begun,
 ): AsyncGenerator<TestChunk, TestResult> {
-  const chunks = new TransformStream<TestChunk, TestChunk>(undefined, undefined, { highWaterMark: Infinity })
-  const writer = chunks.writable.getWriter()
-  const over = begin((chunk) => void writer.write(chunk)).finally(() => writer.close())
-  over.catch(() => undefined)
-  yield* chunks.readable
-  const result = await over
+  const chunks: TestChunk[] = []
+  let wake = (): void => undefined
+  let isOver = false
+  const begun = begin((chunk) => {
+    chunks.push(chunk)
+    wake()
+  })
+  const ended = begun.over.finally(() => {
+    isOver = true
+    wake()
+  })
+  ended.catch(() => undefined)
+  try {
+    for (;;) {
+      yield* chunks.splice(0)
+      if (chunks.length > 0) continue
+      if (isOver) break
+      await new Promise<void>((resolve) => (wake = resolve))
+    }
+  } finally {
+    // Whoever stops reading wants no more of the job either.
+    if (!isOver) begun.cancel()
+    await ended
+  }
+  const result = await ended
   if (result.error) throw new TestJobError(result.error, result)
   return result
 }

@@ -3,10 +3,14 @@ import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { setTimeout as pause } from 'node:timers/promises'
 import { promisify } from 'node:util'
+import { Worker } from 'node:worker_threads'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { chunk, defineHandler, type JobContext } from '../../src/worker/define-handler.ts'
 import { createTestWorker, TestJobError } from '../../src/testing/test-worker.ts'
+
+/** What a file keeps that takes it by name when it is imported, before any test fakes it. */
+const realTimeout = setTimeout
 
 describe('a test worker', () => {
   it('runs a function and gives what a client would get', async () => {
@@ -115,6 +119,68 @@ describe('a test worker', () => {
     expect((await worker.run(undefined)).values).toHaveLength(30_000)
   })
 
+  // Seen: leaving the loop ended the test's process with an unhandled rejection, and the handler went on for ever.
+  it('cancels the job of whoever stops reading, and has its generator end', async () => {
+    const ends: string[] = []
+    const worker = createTestWorker(async function* (_job, { signal }: JobContext) {
+      try {
+        for (let n = 0; ; n += 1) {
+          yield n
+          await pause(1)
+        }
+      } finally {
+        ends.push(signal.reason instanceof DOMException ? signal.reason.message : 'no reason')
+      }
+    })
+    for await (const { output } of worker.stream({})) if (output === 2) break
+    expect(ends).toEqual(['cancelled'])
+  })
+
+  // Seen: each of these rejected.
+  it('fails the job whose input is no JSON, and every job when setup() throws', async () => {
+    const worker = createTestWorker(() => 1)
+    expect(await worker.run({ n: 1n })).toMatchObject({ status: 'FAILED', error: { code: 'INVALID_INPUT' } })
+    const broken = createTestWorker(
+      defineHandler({
+        setup() {
+          throw new Error('no model')
+        },
+        handler: () => 1,
+      }),
+    )
+    for (let round = 0; round < 2; round += 1) {
+      expect(await broken.run({})).toMatchObject({
+        status: 'FAILED',
+        error: { type: 'Error', message: 'no model', code: 'SETUP_FAILED' },
+      })
+    }
+  })
+
+  // Seen: the policy said so, and nothing kept to it.
+  it('stops a job at its executionTimeout', async () => {
+    const worker = createTestWorker(async (_job, { signal }: JobContext) => {
+      await pause(10_000, undefined, { signal })
+    })
+    const from = performance.now()
+    expect(await worker.run({}, { executionTimeout: 50 })).toMatchObject({
+      status: 'TIMED_OUT',
+      error: { code: 'TIMED_OUT' },
+    })
+    expect(performance.now() - from).toBeLessThan(3_000)
+    expect((await createTestWorker(() => 1).run({}, { executionTimeout: 50 })).status).toBe('COMPLETED')
+  })
+
+  it('takes any value in its log', async () => {
+    const worker = createTestWorker((_job, { log }: JobContext) => {
+      log.info(new Date(0) as unknown as Record<string, unknown>)
+      return 1
+    })
+    expect(await worker.run({})).toMatchObject({
+      status: 'COMPLETED',
+      logs: [{ fields: { value: '1970-01-01T00:00:00.000Z' } }],
+    })
+  })
+
   it('removes the scratch folder', async () => {
     const dir: string[] = []
     const worker = createTestWorker((_job, { scratchDir }) => void dir.push(scratchDir))
@@ -164,6 +230,52 @@ describe('a stop after some time', () => {
   it('lets a program that the handler started take its real time', async () => {
     const worker = createTestWorker(async () => (await promisify(execFile)('sleep', ['0.2'])).stdout)
     expect((await worker.timeoutAfter(60_000).run({})).status).toBe('COMPLETED')
+  })
+
+  // Seen: such a handler was cancelled fifteen seconds later in no time, having waited for twenty milliseconds.
+  it.each([
+    ['a timer from before', async () => void (await new Promise((done) => realTimeout(done, 20)))],
+    [
+      'AbortSignal.timeout',
+      () => new Promise((done) => AbortSignal.timeout(20).addEventListener('abort', done)),
+    ],
+    [
+      'a thread',
+      () =>
+        new Promise((done) => {
+          const code = 'setTimeout(() => require("node:worker_threads").parentPort.postMessage(1), 20)'
+          new Worker(code, { eval: true }).on('message', done)
+        }),
+    ],
+  ] as [string, () => Promise<unknown>][])(
+    'does not come before what takes its real time: %s',
+    async (_, wait) => {
+      const worker = createTestWorker(async () => {
+        await wait()
+        return 'in time'
+      })
+      expect(await worker.cancelAfter(15_000).run({})).toMatchObject({
+        status: 'COMPLETED',
+        output: 'in time',
+      })
+    },
+  )
+
+  it('does not wait for ever for a real timer that never ends', async () => {
+    const worker = createTestWorker((_job, { signal }: JobContext) => {
+      const timer = realTimeout(() => undefined, 60_000)
+      return new Promise((done) => signal.addEventListener('abort', done)).finally(() => clearTimeout(timer))
+    })
+    expect((await worker.cancelAfter(15_000).run({})).status).toBe('CANCELLED')
+  })
+
+  // Seen: the second one rejected, as the timers were fake already.
+  it('stops several runs in turn', async () => {
+    const results = await Promise.all([
+      waiting.cancelAfter(1_000).run({ ms: 5_000 }),
+      waiting.timeoutAfter(1_000).run({ ms: 5_000 }),
+    ])
+    expect(results.map(({ status }) => status)).toEqual(['CANCELLED', 'TIMED_OUT'])
   })
 
   it('gives back the clocks of the process', async () => {
