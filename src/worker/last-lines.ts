@@ -7,7 +7,8 @@ const MAX_LINE_CHARS = 2_000
 /** What the engine says when it ends for want of memory. */
 const FATAL = 'heap out of memory'
 /** What it says beside that: lines, often more than a hundred, that only its makers can read. */
-const OF_THE_ENGINE = /^\s*\d+: 0x[0-9a-f]+ |^----- (Native|JavaScript) stack trace -----|^<--- .* --->$/
+const OF_THE_ENGINE =
+  /^\s*$|^\s*\d+: 0x[0-9a-f]+ |^\[\d+:0x[0-9a-f]+\] |^----- (Native|JavaScript) stack trace -----|^<--- .* --->$/
 
 export class LastLines {
   readonly #all: LastLine[] = []
