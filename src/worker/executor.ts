@@ -335,7 +335,7 @@ export class Executor {
     const executionMs = Math.round(judged.kind === 'timedOut' ? ranMs : handlerMs)
     if (after?.scratch) this.#scratch.remove(run.number)
     if (seat) this.#supervisor.end(seat, run.number, after)
-    run.settle({ ...judged, executionMs, ...((after.refresh || this.facts?.refresh) && { refresh: true }) })
+    run.settle({ ...judged, executionMs, ...((after?.refresh || this.facts?.refresh) && { refresh: true }) })
     this.#place()
   }
 
