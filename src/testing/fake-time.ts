@@ -1,5 +1,6 @@
 // Time for a handler under test: its timers and its Date run ahead as fast as it waits for them.
 
+import { createHook } from 'node:async_hooks'
 import { syncBuiltinESMExports } from 'node:module'
 import { mock } from 'node:test'
 
@@ -28,7 +29,7 @@ export function onFakeTime(work: () => Promise<void>, at: { ms: number; call: ()
 async function runOnFakeTime(work: () => Promise<void>, at: { ms: number; call: () => void }): Promise<void> {
   const stepMs = Math.max(1, Math.ceil(at.ms / STEPS))
   const turn = setImmediate
-  const isBusy = busyMeter()
+  const meter = busyMeter()
   mock.timers.enable({ apis: ['setTimeout', 'setInterval', 'Date'], now: Date.now() })
   // Files that imported the functions by name see the fake ones only so.
   syncBuiltinESMExports()
@@ -43,13 +44,14 @@ async function runOnFakeTime(work: () => Promise<void>, at: { ms: number; call: 
       Promise.race([over, new Promise<boolean>((done) => turn(done, false))])
     for (let passed = 0; passed < at.ms + GRACE_MS && !(await aTurn());) {
       // What is not a timer takes its real time meanwhile: nothing passes for a handler that reads a file.
-      if (isBusy()) continue
+      if (meter.isBusy()) continue
       const isAt = passed < at.ms && passed + stepMs >= at.ms
       mock.timers.tick(isAt ? at.ms - passed : stepMs)
       if (isAt) at.call()
       passed += stepMs
     }
   } finally {
+    meter.close()
     signals.mock.restore()
     mock.timers.reset()
     syncBuiltinESMExports()
@@ -64,19 +66,31 @@ function fakeSignalAfter(ms: number): AbortSignal {
   return abort.signal
 }
 
-/**
- * Tells whether something is under way that takes its real time: what the system was asked for, and, for a while, timers
- * that are not the fake ones (of a file that took setTimeout when it was imported) and threads that are listened to.
- */
-function busyMeter(): () => boolean {
-  const ofOthers = countReal()
-  const until = performance.now() + REAL_MS
-  return () =>
-    process.getActiveResourcesInfo().some((name) => /Req|Connect|Write|Zlib|ProcessWrap|Job$/.test(name)) ||
-    (countReal() > ofOthers && performance.now() < until)
+/** Timers that are not the fake ones (of a file that took setTimeout when it was imported), and threads. */
+const REAL = new Set(['Timeout', 'MESSAGEPORT', 'WORKER'])
+
+interface BusyMeter {
+  isBusy(): boolean
+  close(): void
 }
 
-function countReal(): number {
-  return process.getActiveResourcesInfo().filter((name) => name === 'Timeout' || name === 'MessagePort')
-    .length
+/**
+ * Tells whether something is under way that takes its real time: what the system was asked for, and, for a while, real
+ * timers and threads that were begun since.
+ */
+function busyMeter(): BusyMeter {
+  const begun = new Set<number>()
+  const hook = createHook({
+    init(id, type) {
+      if (REAL.has(type)) begun.add(id)
+    },
+    destroy: (id) => void begun.delete(id),
+  }).enable()
+  const until = performance.now() + REAL_MS
+  return {
+    isBusy: () =>
+      process.getActiveResourcesInfo().some((name) => /Req|Connect|Write|Zlib|ProcessWrap|Job$/.test(name)) ||
+      (begun.size > 0 && performance.now() < until),
+    close: () => void hook.disable(),
+  }
 }
