@@ -33,31 +33,27 @@ export interface TestServiceOptions {
   secret?: string
   /** False by default: tests may ask as often as they like. */
   hasRateLimits?: boolean
+  requestsPerWorker?: number
+  allowPrivateWebhooks?: boolean
+  webhookSecret?: string
   /** The system's by default. */
   clock?: Clock
 }
 
 export async function startTestService(options: TestServiceOptions = {}): Promise<TestService> {
-  const {
-    maxPages,
-    leaseMs,
-    file = ':memory:',
-    secret = 'test-secret',
-    hasRateLimits = false,
-    clock = systemClock,
-  } = options
+  const { maxPages, file = ':memory:', ...settings } = options
   const store = openSqliteStore({ file, ...(maxPages !== undefined && { maxPages }) })
   await store.endpoints.ensureEndpoint('default')
   const logged: string[] = []
   const logger = pino({ level: 'debug' }, { write: (line: string) => void logged.push(line) })
   const app = buildApp({
+    clock: systemClock,
+    secret: 'test-secret',
+    hasRateLimits: false,
+    ...settings,
     store,
-    clock,
     logger,
     ownerKey: KEY,
-    secret,
-    hasRateLimits,
-    ...(leaseMs !== undefined && { leaseMs }),
   })
   await app.http.ready()
   const contract = new Contract(app.http.swagger())
