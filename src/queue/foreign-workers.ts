@@ -155,6 +155,7 @@ export class ForeignWorkers {
   async tooLarge(endpoint: string, worker: string, id: string): Promise<void> {
     const { store, clock } = this.#options
     this.#heard(endpoint, worker).holds.delete(id)
+    this.#heard(endpoint, worker)
     const message = `The worker posted more than the ${limits.reportBodyBytes} bytes that are read. Upload the output and return its address.`
     const error: JobError = { type: 'OutputError', message, code: 'OUTPUT_TOO_LARGE' }
     await store.jobs.settle({ endpoint, id, worker }, { event: 'fail', error }, { now: clock.now() })
@@ -172,6 +173,7 @@ export class ForeignWorkers {
     alive.pinged(now)
     for (const id of ping.ids) if (!alive.holds.has(id)) alive.holds.set(id, now)
     alive.listed(ping.ids, await this.#keep(endpoint, worker, ping.ids))
+    this.#heard(endpoint, worker)
     if (alive.stops.size > 0) alive.news.set()
   }
 
