@@ -174,8 +174,8 @@ export class HostedWorker {
   }
 }
 
-/** Ends with the test. */
-export async function startRig(options: TestServiceOptions = {}): Promise<Rig> {
+/** Whoever opens it closes its service; a second close does nothing. */
+export async function openRig(options: TestServiceOptions = {}): Promise<Rig> {
   const clock = options.clock instanceof FakeClock ? options.clock : new FakeClock()
   const service = await startTestService({ ...options, clock })
   let isClosed = false
@@ -184,7 +184,13 @@ export async function startRig(options: TestServiceOptions = {}): Promise<Rig> {
     if (!isClosed) await close()
     isClosed = true
   }
-  onTestFinished(() => service.close())
   await turns()
   return new Rig(service, clock)
+}
+
+/** Ends with the test. */
+export async function startRig(options: TestServiceOptions = {}): Promise<Rig> {
+  const rig = await openRig(options)
+  onTestFinished(() => rig.service.close())
+  return rig
 }
