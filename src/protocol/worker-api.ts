@@ -48,5 +48,5 @@ export const batchQuerySchema = z.object({
 export const pingQuerySchema = z.object({
   job_id: z.string().max(70_000).optional(),
   /** `unhealthy` when it found itself unfit; anything else means nothing. */
-  status: z.string().optional(),
+  status: z.unknown().optional(),
 })

@@ -250,6 +250,8 @@ describe('a value in a query', () => {
       pingQuerySchema,
     ]
     const inSchemas = new Set(schemas.flatMap(({ shape }) => Object.keys(shape)))
+    // Whatever a ping says of itself is taken.
+    inSchemas.delete('status')
     expect(new Set(queries.map(([, , name]) => name))).toEqual(inSchemas)
   })
 

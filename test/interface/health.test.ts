@@ -46,6 +46,28 @@ describe('GET /health', () => {
     expect((await rig.health()).workers).toMatchObject({ idle: 4, running: 0 })
   })
 
+  it('[HEA-6, HEA-7] takes a worker at the word of its ping about the jobs it holds', async () => {
+    const rig = await startRig()
+    await rig.worker.ping('some-job')
+    expect((await rig.health()).workers).toMatchObject({ idle: 0, running: 1 })
+    await rig.worker.ping()
+    expect((await rig.health()).workers).toMatchObject({ idle: 1, running: 0 })
+  })
+
+  it('[HLT-2] tells of its own endpoint alone', async () => {
+    const rig = await startRig()
+    await rig.service.store.endpoints.ensureEndpoint('other')
+    await rig.completed()
+    await rig.running()
+    await rig.submit()
+    const headers = { authorization: 'test-key' }
+    const other = await rig.service.http.inject({ url: '/v2/other/health', headers })
+    expect(other.json()).toMatchObject({
+      jobs: { completed: 0, inProgress: 0, inQueue: 0 },
+      workers: { idle: 0, running: 0 },
+    })
+  })
+
   it('[HEA-8] counts up for good: its sums outlive the jobs and a restart', async () => {
     const directory = mkdtempSync(join(tmpdir(), 'longshore-test-'))
     onTestFinished(() => rmSync(directory, { recursive: true, force: true }))
@@ -92,7 +114,15 @@ describe('GET /health', () => {
     })
   })
 
-  it('[HEA-12] forgets a worker of the hosted kind after 30 seconds of silence', async () => {
+  it('[HEA-12] calls unhealthy a worker of the hosted kind that says so in a ping, until it says otherwise', async () => {
+    const rig = await startRig()
+    await rig.get('/ping/w1?status=unhealthy&check=gpu&reason=gone')
+    expect((await rig.health()).workers).toMatchObject({ idle: 0, running: 0, ready: 0, unhealthy: 1 })
+    await rig.worker.ping()
+    expect((await rig.health()).workers).toMatchObject({ idle: 1, ready: 1, unhealthy: 0 })
+  })
+
+  it('[HEA-13] forgets a worker of the hosted kind after 30 seconds of silence', async () => {
     const rig = await startRig()
     await rig.worker.ping()
     await rig.jump(29_999)
