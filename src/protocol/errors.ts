@@ -66,7 +66,7 @@ export const refusals = {
     status: 413,
     when: 'The body is over the limit of its operation.',
     text: (p) =>
-      `The body is ${p['got']} bytes, and ${p['operation']} takes ${p['limit']} at most. Pass large data by reference, for example through s3Config.`,
+      `The body is ${p['bytes'] === undefined ? 'larger' : `${p['bytes']} bytes, more`} than the ${p['limit']} bytes that ${p['operation']} takes. Pass large data by reference, for example through s3Config.`,
   },
   REQUEST_INVALID: {
     status: 400,
@@ -121,7 +121,6 @@ export class Refusal extends Error {
 export const startFailures = {
   HANDLER_NOT_FOUND: 'There is no handler file at the path given.',
   HANDLER_NOT_EXPORTED: 'The handler file exports no handler.',
-  DEFINITION_INVALID: "A field of the handler's definition is of a type that it cannot be.",
   HANDLER_IMPORT_FAILED:
     'Importing the handler file threw: a syntax error, a missing package, a fault in its top level.',
   SETUP_FAILED: "The handler's setup() threw.",
@@ -144,7 +143,6 @@ export const jobFailures = {
   OUT_OF_MEMORY: "The handler's process ran out of memory.",
   UNCAUGHT: 'An exception outside the handler call ended its process.',
   SECRET_UNREADABLE: "The job's s3Config was sealed with another secret than the service has now.",
-  REPORT_REFUSED: 'The queue refused what the worker reported of the job.',
   WORKER_LOST: 'Every attempt ended with the worker unheard of for longer than its lease.',
 } as const
 

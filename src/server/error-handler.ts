@@ -63,10 +63,9 @@ export function asRefusal(error: FastifyError | Error, request: FastifyRequest):
   if (code === 'STORE_UNAVAILABLE') return new Refusal('STORE_UNAVAILABLE')
   if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') {
     const { bodyLimit, url } = request.routeOptions
-    const declared = Number(request.headers['content-length'])
-    // Without a length it is not read to its end.
-    const got = declared > bodyLimit ? declared : `more than ${bodyLimit}`
-    return new Refusal('BODY_TOO_LARGE', { got, limit: bodyLimit, operation: url })
+    // Nobody knows how long a chunked body would have become.
+    const bytes = request.headers['content-length']
+    return new Refusal('BODY_TOO_LARGE', { bytes, limit: bodyLimit, operation: url })
   }
   const status = 'statusCode' in error ? (error.statusCode ?? 500) : 500
   if (status >= 400 && status < 500)

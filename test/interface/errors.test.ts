@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream'
 import { describe, expect, it, vi } from 'vitest'
 import {
   decodeExchange,
@@ -64,10 +65,30 @@ describe('an error', () => {
     expect([record.statusCode, record.json().status]).toEqual([200, 'FAILED'])
   })
 
-  it('[ERR-9] is 413 for a body that is too large', async () => {
+  it('[ERR-9] is 413 for a body that is too large, with its bytes and those that are taken', async () => {
     const rig = await startRig()
-    const reply = await rig.post('/run', 'x'.repeat(11_000_000))
+    for (const [path, bytes, limit] of [
+      ['/run', 10_485_761, 10_485_760],
+      ['/runsync', 20_971_521, 20_971_520],
+      ['/openai/v1/completions', 20_971_521, 20_971_520],
+    ] as const) {
+      const reply = await rig.post(path, 'x'.repeat(bytes))
+      expect([path, reply.statusCode]).toEqual([path, 413])
+      expect(reply.body).toContain(`The body is ${bytes} bytes, more than the ${limit} bytes that`)
+      expect(reply.body).toContain('BODY_TOO_LARGE')
+    }
+  })
+
+  it('[ERR-9] is 413 for a body whose length is not said beforehand', async () => {
+    const rig = await startRig()
+    const reply = await rig.service.http.inject({
+      method: 'POST',
+      url: '/v2/default/run',
+      headers: { authorization: 'test-key', 'transfer-encoding': 'chunked' },
+      payload: Readable.from([Buffer.alloc(6_000_000, 'x'), Buffer.alloc(6_000_000, 'x')]),
+    })
     expect([reply.statusCode, reply.json().code]).toEqual([413, 'BODY_TOO_LARGE'])
+    expect(reply.json().error).toContain('The body is larger than the 10485760 bytes that')
   })
 
   it('[ERR-10] is 503 with Retry-After when the store is full or cannot be reached, and nothing is lost', async () => {
