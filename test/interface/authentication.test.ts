@@ -1,6 +1,9 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { Permission } from '../../src/resource/key.ts'
 import { hashKey } from '../../src/server/auth.ts'
+import { longshore, temporaryDir } from '../support/processes.ts'
 import { KEY } from '../support/service.ts'
 import { startRig, type Rig } from '../support/interface-rig.ts'
 
@@ -124,5 +127,22 @@ describe('authentication', () => {
       expect(reply.body).not.toContain('SECRET')
     }
     expect(rig.service.logged.join('\n')).not.toMatch(/SECRET|test-key/)
+  })
+
+  it('[AUT-11] obeys at once the keys that the command line makes and revokes, and stores their hashes', async () => {
+    const file = join(temporaryDir(), 'queue.db')
+    const rig = await startRig({ file })
+    const keys = async (...args: string[]): Promise<string> => {
+      const child = longshore(['keys', ...args, '--store', `sqlite:${file}`])
+      expect(await child.exit).toBe(0)
+      return child.stdout.trim()
+    }
+    const authorization = await keys('create', '--allow', 'read')
+    expect(await health(rig, { authorization })).toBe(200)
+    for (const part of ['', '-wal'])
+      expect(readFileSync(`${file}${part}`).includes(authorization)).toBe(false)
+    const [id = ''] = (await keys('list')).split(' ')
+    await keys('revoke', id)
+    expect(await health(rig, { authorization })).toBe(401)
   })
 })
