@@ -121,6 +121,7 @@ export class Refusal extends Error {
 export const startFailures = {
   HANDLER_NOT_FOUND: 'There is no handler file at the path given.',
   HANDLER_NOT_EXPORTED: 'The handler file exports no handler.',
+  DEFINITION_INVALID: "A field of the handler's definition is of a type that it cannot be.",
   HANDLER_IMPORT_FAILED:
     'Importing the handler file threw: a syntax error, a missing package, a fault in its top level.',
   SETUP_FAILED: "The handler's setup() threw.",
@@ -143,6 +144,7 @@ export const jobFailures = {
   OUT_OF_MEMORY: "The handler's process ran out of memory.",
   UNCAUGHT: 'An exception outside the handler call ended its process.',
   SECRET_UNREADABLE: "The job's s3Config was sealed with another secret than the service has now.",
+  REPORT_REFUSED: 'The queue refused what the worker reported of the job.',
   WORKER_LOST: 'Every attempt ended with the worker unheard of for longer than its lease.',
 } as const
 

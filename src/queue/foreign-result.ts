@@ -29,8 +29,12 @@ export function readForeignResult(body: Uint8Array): ForeignResult {
   if (status === 'IN_PROGRESS') {
     const progress = outputBytes ?? Buffer.from('null')
     if (progress.byteLength <= limits.progressBytes) return { kind: 'progress', progress }
-    const got = progress.byteLength
-    throw new Refusal('BODY_TOO_LARGE', { got, limit: limits.progressBytes, operation: 'a progress report' })
+    const bytes = progress.byteLength
+    throw new Refusal('BODY_TOO_LARGE', {
+      bytes,
+      limit: limits.progressBytes,
+      operation: 'a progress report',
+    })
   }
   if (outputBytes && outputBytes.byteLength > limits.outputBytes) {
     const message = `The output is ${outputBytes.byteLength} bytes of JSON, more than the ${limits.outputBytes} that are kept. Upload it and return its address.`

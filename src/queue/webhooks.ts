@@ -79,8 +79,9 @@ export class Webhooks {
     if (due.length === count) return 0
     const next = await store.webhooks.nextDeliveryAt()
     const inMs = next === undefined ? LOOK_MS : next - clock.now()
-    // What is due and was not given waits for its receiver's calls to end, which is news.
-    return inMs <= 0 ? LOOK_MS : Math.min(LOOK_MS, inMs)
+    if (inMs > 0) return Math.min(LOOK_MS, inMs)
+    // What is due and was not given waits for its receiver's calls to end, which is news; or it came due just now.
+    return without.length > 0 ? LOOK_MS : 0
   }
 
   #begin(delivery: Delivery): void {

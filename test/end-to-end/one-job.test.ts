@@ -262,7 +262,7 @@ describe('the worker', () => {
 
   // Seen: a poll that was cut off while its answer was on its way cost the jobs in that a whole lease.
   it('hands back what is on its way to it when it is told to stop, at once', async () => {
-    const { endpointUrl, client } = await serve()
+    const { endpointUrl, client } = await serve({ args: ['--no-rate-limits'] })
     for (let round = 0; round < 8; round += 1) {
       const worker = await startWorker(endpointUrl, fixture('echo.ts'))
       const submitted = Promise.all([1, 2, 3].map(() => client.run({ input: {} })))

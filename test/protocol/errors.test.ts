@@ -23,7 +23,7 @@ const samples: Record<RefusalCode, RefusalParams> = {
   TTL_PASSED: { id: '7f3a' },
   IDEMPOTENCY_CONFLICT: { key: 'order-12', id: '7f3a' },
   TOO_MANY_REQUESTS: { operation: '/run', limit: 1000, per: 'in 10 s', retryAfter: 3 },
-  BODY_TOO_LARGE: { got: 10_485_761, limit: 10_485_760, operation: '/v2/:endpointId/run' },
+  BODY_TOO_LARGE: { bytes: 10_485_761, limit: 10_485_760, operation: '/v2/:endpointId/run' },
   REQUEST_INVALID: { problem: 'Content-Length does not match the body' },
   EXCHANGE_INVALID: { problem: 'its head is not JSON' },
   STORE_FULL: {},

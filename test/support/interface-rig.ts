@@ -40,11 +40,14 @@ export class Rig {
   readonly service: TestService
   readonly clock: FakeClock
   readonly worker: HostedWorker
+  /** For what the first one lost: it would not get that again. */
+  readonly other: HostedWorker
 
   constructor(service: TestService, clock: FakeClock) {
     this.service = service
     this.clock = clock
     this.worker = new HostedWorker(service)
+    this.other = new HostedWorker(service, 'w2')
   }
 
   get(path: string, headers?: Record<string, string>): Promise<Reply> {
