@@ -1,5 +1,4 @@
 import { Validator } from '@seriousme/openapi-schema-validator'
-import type { LightMyRequestResponse } from 'fastify'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { limits } from '../../src/job/limits.ts'
 import { Contract } from '../support/contract.ts'
@@ -57,22 +56,22 @@ describe('/openapi.json', () => {
 
   it('judges replies: what it does not allow fails a test', () => {
     const contract = new Contract(document)
-    const reply = (statusCode: number, body: unknown, type = 'application/json'): LightMyRequestResponse =>
-      ({
-        statusCode,
-        headers: { 'content-type': type },
+    const judge = (status: number, body: unknown, type = 'application/json'): string | undefined =>
+      contract.problemOf({
+        method: 'POST',
+        url: '/v2/default/run?x=1',
+        status,
+        type,
         body: JSON.stringify(body),
-      }) as LightMyRequestResponse
-    const asked = { method: 'POST', url: '/v2/default/run?x=1' }
-    const judge = (answer: LightMyRequestResponse) => (): void => contract.check(asked, answer)
-    expect(judge(reply(200, { id: 'a', status: 'IN_QUEUE' }))).not.toThrow()
-    expect(judge(reply(400, { error: 'No.', code: 'X' }))).not.toThrow()
-    expect(judge(reply(200, { id: 'a' }))).toThrow(/forbids/)
-    expect(judge(reply(200, { id: 'a', status: 'ODD' }))).toThrow(/forbids/)
-    expect(judge(reply(200, { id: 'a', status: 'IN_QUEUE', more: 1 }))).toThrow(/forbids/)
-    expect(judge(reply(400, { message: 'No.' }))).toThrow(/forbids/)
-    expect(judge(reply(201, { id: 'a', status: 'IN_QUEUE' }))).toThrow(/may not answer 201/)
-    expect(judge(reply(200, {}, 'text/html'))).toThrow(/as 'text\/html'/)
+      })
+    expect(judge(200, { id: 'a', status: 'IN_QUEUE' })).toBeUndefined()
+    expect(judge(400, { error: 'No.', code: 'X' })).toBeUndefined()
+    expect(judge(200, { id: 'a' })).toMatch(/forbids/)
+    expect(judge(200, { id: 'a', status: 'ODD' })).toMatch(/forbids/)
+    expect(judge(200, { id: 'a', status: 'IN_QUEUE', more: 1 })).toMatch(/forbids/)
+    expect(judge(400, { message: 'No.' })).toMatch(/forbids/)
+    expect(judge(201, { id: 'a', status: 'IN_QUEUE' })).toMatch(/may not answer 201/)
+    expect(judge(200, {}, 'text/html')).toMatch(/as 'text\/html'/)
   })
 })
 

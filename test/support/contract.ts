@@ -1,7 +1,6 @@
 // The OpenAPI document as a judge: every reply that a test sees must be one that the document allows.
 
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
-import type { LightMyRequestResponse } from 'fastify'
 
 interface Operation {
   responses: Record<string, { content?: Record<string, { schema: object }> }>
@@ -9,6 +8,15 @@ interface Operation {
 
 interface Document {
   paths?: Record<string, Record<string, unknown> | undefined>
+}
+
+export interface SeenReply {
+  method: string
+  url: string
+  status: number
+  type: string
+  /** Undefined for one that is not there as a whole. */
+  body?: string | undefined
 }
 
 export class Contract {
@@ -26,37 +34,32 @@ export class Contract {
     )
   }
 
-  /** Throws when the document does not know the operation, the status, the type or the form of the reply. */
-  check(asked: { method: string; url: string }, reply: LightMyRequestResponse): void {
-    const path = asked.url.split('?', 1)[0] ?? ''
-    const found = this.#operations.find(
-      ({ method, pattern }) => method === asked.method && pattern.test(path),
-    )
-    if (!found) {
-      if (reply.statusCode === 404 || reply.statusCode === 401) return
-      throw new Error(`${asked.method} ${path} was answered ${reply.statusCode}, and is no operation.`)
-    }
+  /** Says why the document does not allow the reply: its operation, status, type or form. */
+  problemOf({ method, url, status, type, body }: SeenReply): string | undefined {
+    const path = url.split('?', 1)[0] ?? ''
+    const what = `${method} ${path}`
+    const found = this.#operations.find((one) => one.method === method && one.pattern.test(path))
+    if (!found)
+      return [401, 404].includes(status) ? undefined : `${what} was answered ${status}, and is no operation.`
     const { responses } = found.operation
-    const { statusCode } = reply
-    const response = responses[statusCode] ?? responses[`${Math.floor(statusCode / 100)}XX`]
-    if (!response) throw new Error(`${asked.method} ${path} may not answer ${statusCode}.`)
-    const type = (reply.headers['content-type'] ?? '').split(';', 1)[0] ?? ''
-    if (reply.body === '' && statusCode === 204) return
-    const media = response.content?.[type]
-    if (!media) throw new Error(`${asked.method} ${path} may not answer ${statusCode} as '${type}'.`)
-    if (type === 'application/json') this.#checkJson(media.schema, reply.body, `${asked.method} ${path}`)
+    const response = responses[status] ?? responses[`${Math.floor(status / 100)}XX`]
+    if (!response) return `${what} may not answer ${status}.`
+    if (status === 204) return undefined
+    const mime = type.split(';', 1)[0] ?? ''
+    const media = response.content?.[mime]
+    if (!media) return `${what} may not answer ${status} as '${mime}'.`
+    if (mime !== 'application/json' || body === undefined) return undefined
+    return this.#problemOfJson(media.schema, body, what)
   }
 
-  #checkJson(schema: object, body: string, what: string): void {
+  #problemOfJson(schema: object, body: string, what: string): string | undefined {
     let validate = this.#validators.get(schema)
     if (!validate) {
       validate = this.#ajv.compile(schema)
       this.#validators.set(schema, validate)
     }
-    if (validate(JSON.parse(body))) return
-    throw new Error(
-      `${what} answered what its schema forbids: ${this.#ajv.errorsText(validate.errors)} in ${body}`,
-    )
+    if (validate(JSON.parse(body))) return undefined
+    return `${what} answered what its schema forbids: ${this.#ajv.errorsText(validate.errors)} in ${body.slice(0, 500)}`
   }
 }
 
