@@ -52,7 +52,7 @@ function problemOf(error: z.ZodError, endpoints: readonly string[] = []): string
   const [field, at] = error.issues[0]?.path ?? []
   if (field === 'permissions') return `--allow takes ${permissions.join(', ')}.`
   if (field === 'endpoints') return `--endpoint '${endpoints[Number(at)]}' is no name of an endpoint.`
-  return '--name must be from 1 to 128 characters long.'
+  return '--name must be from 1 to 128 characters long, all of them printable.'
 }
 
 function describe({ name, permissions: allowed, endpoints }: Key): string {

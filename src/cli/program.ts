@@ -144,7 +144,7 @@ function addKeys(program: Command): void {
     })
   keys
     .command('revoke')
-    .description('end a key at once')
+    .description('end a key: it opens nothing from the next request on')
     .argument('<id>', 'the id that the list shows')
     .option(...store)
     .action(async (id: string, { store: url }: { store: string }) => {

@@ -46,9 +46,9 @@ export function errorText({ type, message, stack }: HostedError, speaker: Hosted
   })
 }
 
-/** `part`, where a value was too large for one chunk, is what joinChunks needs. */
+/** `part`, where a value was too large for one chunk, is what joinChunks needs; `back` is for a service of our own. */
 export function chunkBody({ ordinal, metrics, part }: ChunkReport, output: Uint8Array): Buffer {
-  const place = part && { as: part.as, first: ordinal - part.back, last: part.last }
+  const place = part && { as: part.as, first: ordinal - part.back, back: part.back, last: part.last }
   return jsonWithRaw(place ? { part: place } : {}, {
     output,
     metrics: metrics === undefined ? undefined : Buffer.from(metrics),

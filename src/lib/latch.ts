@@ -2,29 +2,30 @@
 
 import type { Clock } from './clock.ts'
 
-/** Remembers a wake-up until somebody waits for it, so that none is lost between looking and waiting. */
+/** Wakes all who wait; remembers a wake-up for the next one when there is nobody, so that none is lost between looking and waiting. */
 export class Latch {
   #isSet = false
-  #wake: (() => void) | undefined
+  readonly #waiting = new Set<() => void>()
 
   set(): void {
-    this.#isSet = true
-    this.#wake?.()
+    if (this.#waiting.size === 0) this.#isSet = true
+    for (const wake of this.#waiting) wake()
   }
 
-  /** Resolves at the next `set`, after `ms`, or when a signal aborts; at once if it was set since the last wait. */
+  /** Resolves at the next `set`, after `ms`, or when a signal aborts; at once if it was set while nobody waited. */
   wait(clock: Clock, ms: number, signals: readonly AbortSignal[] = []): Promise<void> {
     return new Promise((resolve) => {
       const finish = (): void => {
         timer.clear()
         for (const signal of signals) signal.removeEventListener('abort', finish)
-        this.#wake = undefined
-        this.#isSet = false
+        this.#waiting.delete(finish)
         resolve()
       }
       const timer = clock.after(ms, finish)
-      if (this.#isSet || signals.some((signal) => signal.aborted)) return finish()
-      this.#wake = finish
+      const isOver = this.#isSet || signals.some((signal) => signal.aborted)
+      this.#isSet = false
+      if (isOver) return finish()
+      this.#waiting.add(finish)
       for (const signal of signals) signal.addEventListener('abort', finish, { once: true })
     })
   }

@@ -52,6 +52,15 @@ export const streamQuerySchema = z.object({
   wait: queryInt(streamWaitMs).optional(),
 })
 
+export const streamHeadersSchema = z.looseObject({
+  'last-event-id': z
+    .unknown()
+    .optional()
+    .meta({
+      override: { type: 'string', description: 'Pushed streams go on after the chunk of this index.' },
+    }),
+})
+
 export const requestsQuerySchema = z.object({
   /** Jobs on one page. */
   limit: queryInt(listJobs).optional(),

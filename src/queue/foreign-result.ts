@@ -5,7 +5,7 @@ import type { JobError } from '../job/job.ts'
 import { limits } from '../job/limits.ts'
 import { JsonTextError, parseKeepingRaw, RawJson } from '../lib/raw-json.ts'
 import { Refusal, type JobFailureCode } from '../protocol/errors.ts'
-import type { End } from '../store/store.ts'
+import type { End, NewChunk } from '../store/store.ts'
 
 export type ForeignResult =
   | { kind: 'progress'; progress: Uint8Array }
@@ -13,8 +13,15 @@ export type ForeignResult =
   | { kind: 'unreadable-progress' }
   | { kind: 'end'; end: End; wantsRecycling?: boolean }
 
-export type ForeignChunk =
-  { kind: 'chunk'; output: string; metrics?: string } | { kind: 'unreadable'; error: JobError }
+export interface ForeignPiece {
+  /** JSON text. */
+  output: string
+  metrics?: string
+  /** Its place in a value that the worker has split, as this package's worker tells it. */
+  part?: NonNullable<NewChunk['part']>
+}
+
+export type ForeignChunk = ({ kind: 'chunk' } & ForeignPiece) | { kind: 'unreadable'; error: JobError }
 
 /** A result or a progress, as posted to job-done: the body is a JSON document whatever its label says. */
 export function readForeignResult(body: Uint8Array): ForeignResult {
@@ -57,14 +64,16 @@ export function readForeignResult(body: Uint8Array): ForeignResult {
 export function readForeignChunk(body: Uint8Array): ForeignChunk {
   const document = readObject(body, ['output', 'metrics'])
   if ('code' in document) return { kind: 'unreadable', error: document }
-  const { output, metrics } = document.members
+  const { output, metrics, part: told } = document.members
   const text = output instanceof RawJson ? output.toString() : 'null'
-  if (!(metrics instanceof RawJson && metrics.isObject)) return { kind: 'chunk', output: text }
+  const part = partSchema.safeParse(told).data
+  const piece = { kind: 'chunk', output: text, ...(part && { part }) } as const
+  if (!(metrics instanceof RawJson && metrics.isObject)) return piece
   if (metrics.bytes.byteLength > limits.metricsBytes) {
     const message = `The metrics of a chunk are ${metrics.bytes.byteLength} bytes of JSON, more than ${limits.metricsBytes}. Put them into the output.`
     return { kind: 'unreadable', error: failure('OUTPUT_TOO_LARGE', 'OutputError', message) }
   }
-  return { kind: 'chunk', output: text, metrics: metrics.toString() }
+  return { ...piece, metrics: metrics.toString() }
 }
 
 /** Such a worker writes the status first. */
@@ -72,6 +81,12 @@ function saysProgress(body: Uint8Array): boolean {
   const start = Buffer.from(body.subarray(0, 64)).toString('latin1')
   return /^\s*\{\s*"status"\s*:\s*"IN_PROGRESS"/.test(start)
 }
+
+const partSchema = z.object({
+  as: z.enum(['text', 'array', 'bytes', 'json']),
+  back: z.int().min(0).max(1_000_000),
+  last: z.boolean(),
+})
 
 const hostedErrorSchema = z.object({
   error_type: z.string(),

@@ -12,8 +12,13 @@ const LONGEST_PING_MS = 120_000
 export class ForeignWorker {
   /** Set when there is something to stop, or when it should go. */
   readonly news = new Latch()
-  /** Ids it should stop; told until a ping no longer lists them. */
-  readonly stops = new Set<string>()
+  /** Ids it should stop, each with the number of the order; ordered anew by each ping that still lists them. */
+  readonly #stops = new Map<string, number>()
+  #orders = 0
+  /** The latest order that an answer carried. */
+  told = 0
+  /** Ends each take that is held for it. */
+  readonly takes = new Set<() => void>()
   /** Jobs it holds, with the monotonic time at which it took them; those it had before this server do not count. */
   readonly holds = new Map<string, number>()
   heardAt: number
@@ -36,6 +41,20 @@ export class ForeignWorker {
   /** Three of its ping intervals: the first ping that lists a job may come a whole interval after its lease. */
   get leaseMs(): number {
     return 3 * this.#pingEveryMs
+  }
+
+  order(id: string): void {
+    this.#orders += 1
+    this.#stops.set(id, this.#orders)
+  }
+
+  /** Ids ordered to stop after this order. */
+  stopsAfter(told: number): string[] {
+    return [...this.#stops].filter(([, number]) => number > told).map(([id]) => id)
+  }
+
+  get orders(): number {
+    return this.#orders
   }
 
   polled(): void {
@@ -61,8 +80,8 @@ export class ForeignWorker {
   listed(ids: readonly string[], lost: ReadonlySet<string>): void {
     this.#runsLost = lost.size > 0
     for (const id of this.holds.keys()) if (!ids.includes(id)) this.holds.delete(id)
-    for (const id of this.stops) if (!ids.includes(id)) this.stops.delete(id)
-    for (const id of lost) this.stops.add(id)
+    for (const id of this.#stops.keys()) if (!ids.includes(id)) this.#stops.delete(id)
+    for (const id of lost) this.order(id)
   }
 
   lost(now: number): void {

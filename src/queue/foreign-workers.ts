@@ -5,9 +5,9 @@ import type { JobError } from '../job/job.ts'
 import { limits } from '../job/limits.ts'
 import { Latch } from '../lib/latch.ts'
 import type { Clock } from '../lib/clock.ts'
-import type { Fence, LeaseAsk, NewChunk, Store, StoreEvent } from '../store/store.ts'
+import type { End, Fence, LeaseAsk, NewChunk, Store, StoreEvent } from '../store/store.ts'
 import { ForeignWorker } from './foreign-worker.ts'
-import { readForeignChunk, readForeignResult } from './foreign-result.ts'
+import { readForeignChunk, readForeignResult, type ForeignPiece } from './foreign-result.ts'
 import type { LeaseLine, OpenedJob } from './lease-line.ts'
 import type { Telemetry } from './telemetry.ts'
 import type { Workers } from './workers.ts'
@@ -61,7 +61,10 @@ export class ForeignWorkers {
     const leave = known.isRetired
       ? () => undefined
       : line.join(endpoint, { ask: { ...ask, ...this.#withheld(endpoint, known) }, take })
+    const end = (): void => latch.set()
+    known.takes.add(end)
     await latch.wait(clock, HOLD_MS, [gone, stopping])
+    known.takes.delete(end)
     isOver = true
     leave()
     const now = clock.monotonic()
@@ -95,31 +98,47 @@ export class ForeignWorkers {
   async stops(endpoint: string, worker: string, gone: AbortSignal): Promise<string[]> {
     const { clock, stopping } = this.#options
     const known = this.#polled(endpoint, worker)
-    if (known.stops.size === 0) await known.news.wait(clock, HOLD_MS, [gone, stopping])
-    if (gone.aborted) known.cut(clock.monotonic())
-    const ids = [...known.stops]
-    known.stops.clear()
-    return ids
+    const until = clock.monotonic() + HOLD_MS
+    const wasRetired = known.isRetired
+    const isOver = (): boolean =>
+      gone.aborted || stopping.aborted || clock.monotonic() >= until || known.isRetired !== wasRetired
+    // Several polls may be open, one of them on a connection that is dead: each tells what is new since it came.
+    const since = known.told
+    while (known.stopsAfter(since).length === 0 && !isOver()) {
+      await known.news.wait(clock, until - clock.monotonic(), [gone, stopping])
+    }
+    if (gone.aborted) {
+      known.cut(clock.monotonic())
+      return []
+    }
+    known.told = known.orders
+    return known.stopsAfter(since)
   }
 
   /** A result or progress. One that comes too late changes nothing, and the worker could do nothing about it. */
   async done(endpoint: string, worker: string, id: string, body: Uint8Array): Promise<void> {
-    const { store, clock, telemetry } = this.#options
+    const { store } = this.#options
     const known = this.#heard(endpoint, worker)
-    const fence: Fence = { endpoint, id, worker }
+    const fence = { endpoint, id, worker }
     const result = readForeignResult(body)
     if (result.kind !== 'end') {
       if (result.kind === 'progress') await store.jobs.setProgress(fence, result.progress)
       await this.#keep(endpoint, worker, [id])
       return
     }
+    if (result.wantsRecycling) this.#retire(endpoint, worker, known)
+    await this.#settle(fence, known, result.end)
+  }
+
+  async #settle(fence: Fence & { worker: string }, known: ForeignWorker, end: End): Promise<void> {
+    const { store, clock, telemetry } = this.#options
+    const { endpoint, id, worker } = fence
     const takenAt = known.holds.get(id)
     known.holds.delete(id)
     this.#heard(endpoint, worker)
-    if (result.wantsRecycling) this.#retire(endpoint, worker, known)
-    const state = await store.jobs.settle(fence, result.end, { now: clock.now() })
+    const state = await store.jobs.settle(fence, end, { now: clock.now() })
     if (state !== 'accepted' || takenAt === undefined) return
-    const outcome = result.end.event === 'complete' ? 'completed' : 'failed'
+    const outcome = end.event === 'complete' ? 'completed' : 'failed'
     telemetry.ran(endpoint, outcome, clock.monotonic() - takenAt)
   }
 
@@ -127,38 +146,29 @@ export class ForeignWorkers {
   #retire(endpoint: string, worker: string, known: ForeignWorker): void {
     known.isRetired = true
     known.news.set()
+    for (const end of known.takes) end()
     this.#options.onRetired({ endpoint, worker })
   }
 
   /** One streamed piece; one that is too large for a chunk is split. */
   async stream(endpoint: string, worker: string, id: string, body: Uint8Array): Promise<void> {
     const { store, clock } = this.#options
-    this.#heard(endpoint, worker)
-    const fence: Fence = { endpoint, id, worker }
+    const known = this.#heard(endpoint, worker)
+    const fence = { endpoint, id, worker }
     const piece = readForeignChunk(body)
     if (piece.kind === 'unreadable') {
-      await store.jobs.settle(fence, { event: 'fail', error: piece.error }, { now: clock.now() })
-      return
+      return this.#settle(fence, known, { event: 'fail', error: piece.error })
     }
-    const pieces = splitJson(piece.output, Buffer.byteLength(piece.metrics ?? ''))
-    const chunks = pieces.map(({ output, part }, at): NewChunk => {
-      const chunk: NewChunk = { output: Buffer.from(output) }
-      if (at === 0 && piece.metrics !== undefined) chunk.metrics = piece.metrics
-      if (part) chunk.part = part
-      return chunk
-    })
-    await store.jobs.appendChunks(fence, { chunks, now: clock.now() })
+    await store.jobs.appendChunks(fence, { chunks: chunksOf(piece), now: clock.now() })
     await this.#keep(endpoint, worker, [id])
   }
 
   /** A post of more bytes than are read: the worker will not send it again, so its job fails. */
   async tooLarge(endpoint: string, worker: string, id: string): Promise<void> {
-    const { store, clock } = this.#options
-    this.#heard(endpoint, worker).holds.delete(id)
-    this.#heard(endpoint, worker)
+    const known = this.#heard(endpoint, worker)
     const message = `The worker posted more than the ${limits.reportBodyBytes} bytes that are read. Upload the output and return its address.`
     const error: JobError = { type: 'OutputError', message, code: 'OUTPUT_TOO_LARGE' }
-    await store.jobs.settle({ endpoint, id, worker }, { event: 'fail', error }, { now: clock.now() })
+    await this.#settle({ endpoint, id, worker }, known, { event: 'fail', error })
   }
 
   /**
@@ -174,7 +184,7 @@ export class ForeignWorkers {
     for (const id of ping.ids) if (!alive.holds.has(id)) alive.holds.set(id, now)
     alive.listed(ping.ids, await this.#keep(endpoint, worker, ping.ids))
     this.#heard(endpoint, worker)
-    if (alive.stops.size > 0) alive.news.set()
+    if (alive.orders > alive.told) alive.news.set()
   }
 
   close(): void {
@@ -219,8 +229,19 @@ export class ForeignWorkers {
     if (event.kind !== 'stop') return
     const known = this.#workers.get(`${event.endpoint}/${event.worker}`)
     if (!known) return
-    known.stops.add(event.id)
+    known.order(event.id)
     if (event.reason === 'lease-lost') known.lost(this.#options.clock.monotonic())
     known.news.set()
   }
+}
+
+/** A piece of a value that its worker has split stays what it is; whatever is too large for one chunk is split here. */
+function chunksOf({ output: text, metrics, part: told }: ForeignPiece): NewChunk[] {
+  return splitJson(text, Buffer.byteLength(metrics ?? '')).map(({ output, part }, at, { length }) => {
+    const chunk: NewChunk = { output: Buffer.from(output) }
+    if (at === 0 && metrics !== undefined) chunk.metrics = metrics
+    if (part) chunk.part = part
+    else if (told && length === 1) chunk.part = told
+    return chunk
+  })
 }

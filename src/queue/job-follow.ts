@@ -1,7 +1,6 @@
 // Following one job as it goes: chunks, progress and its end, as they come.
 
 import { isEnded } from '../job/lifecycle.ts'
-import { limits } from '../job/limits.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { JobRecord, Store, StoredChunk } from '../store/store.ts'
 import type { JobWatch } from './job-watch.ts'
@@ -30,6 +29,8 @@ export interface FollowOptions {
 }
 
 const IDLE_MS = 15_000
+/** What is read ahead of one reader, who may be slow, and may be one of many. */
+const READ_BYTES = 500_000
 
 /** How far a reader is. */
 interface Place {
@@ -47,7 +48,7 @@ export async function* followJob(options: FollowOptions): AsyncGenerator<JobNews
     // The record first: chunks that are read after it has ended are all that there are.
     const record = await store.jobs.find(endpoint, id, clock.now())
     const { after } = place
-    const ask = { after, maxBytes: limits.streamReadBytes, now: clock.now() }
+    const ask = { after, maxBytes: READ_BYTES, now: clock.now() }
     const read = await store.jobs.readChunks(endpoint, id, ask)
     if (!record || read.kind === 'gone') {
       yield { kind: 'deleted', endpoint, id }

@@ -13,7 +13,7 @@ import type { Queue, SubmitOptions } from './queue.ts'
 export interface OpenAiRequest {
   /** JSON text: `openaiInput` makes it. */
   input: Uint8Array
-  options: Pick<SubmitOptions, 'trace' | 'idempotency'>
+  options: Pick<SubmitOptions, 'trace'>
   /** Aborts when the client has gone: nobody wants the job any more. */
   gone: AbortSignal
   /** For a job that could not be cancelled when its client had gone. */

@@ -20,7 +20,7 @@ export interface RateState {
 
 export type RateAnswer =
   | ({ kind: 'pass'; leave: () => void } & RateState)
-  | ({ kind: 'refused'; per: 'in 10 s' | 'at a time' } & RateState)
+  | ({ kind: 'refused'; per: 'in 10 s' | 'at a time'; most: number; retrySeconds: number } & RateState)
 
 /** The window is counted in so many steps; one more is counted than fit, so that no 10 seconds ever see too many. */
 const STEPS = 100
@@ -53,12 +53,15 @@ export class RateLimit {
     const bucket = this.#bucketOf(`${key}/${endpoint}/${operation}`, step)
     const limit = Math.max(base.requests, dynamic)
     if (bucket.sum >= limit) {
-      return { kind: 'refused', per: 'in 10 s', limit, remaining: 0, resetSeconds: secondsUntilRoom(bucket) }
+      const resetSeconds = secondsUntilRoom(bucket)
+      const state = { limit, remaining: 0, resetSeconds }
+      return { kind: 'refused', per: 'in 10 s', most: limit, retrySeconds: resetSeconds, ...state }
     }
     const atATime =
       base.concurrent === undefined ? Number.POSITIVE_INFINITY : Math.max(base.concurrent, dynamic)
     if (bucket.underWay >= atATime) {
-      return { kind: 'refused', per: 'at a time', limit: atATime, remaining: 0, resetSeconds: 1 }
+      const state = { limit, remaining: limit - bucket.sum, resetSeconds: secondsUntilRoom(bucket) }
+      return { kind: 'refused', per: 'at a time', most: atATime, retrySeconds: 1, ...state }
     }
     const at = step % bucket.counts.length
     bucket.counts[at] = (bucket.counts[at] ?? 0) + 1

@@ -22,6 +22,8 @@ export interface WebhookRequest {
 /** Redirects that keep method and body. */
 const FOLLOWED = new Set([307, 308])
 const MAX_REDIRECTS = 3
+/** What an answer's body may take beyond its status. */
+const DRAIN_MS = 2_000
 
 /** Calls webhooks. Throws with a short sentence in `message` whatever the reason is that one was not delivered. */
 export class WebhookCall {
@@ -78,8 +80,9 @@ export class WebhookCall {
       body,
       signal,
     })
-    // The connection is of use again only when the body was taken; a long one is not worth that.
-    await answer.body.dump({ limit: 65_536, signal })
+    // The status says all. The connection is of use again only when the body was taken; a long or slow one is not worth
+    // that, and is cut off.
+    void answer.body.dump({ limit: 65_536, signal: AbortSignal.timeout(DRAIN_MS) }).catch(() => undefined)
     return answer
   }
 }

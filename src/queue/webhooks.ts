@@ -26,9 +26,9 @@ export interface WebhooksOptions {
   onError: (cause: unknown) => void
 }
 
-/** Calls at a time, of all receivers and of one. */
-const CALLS = 64
-const CALLS_TO_ONE = 16
+/** Calls at a time, of all receivers and of one; beyond the first half each receiver gets one, so that a few that hang hold up nobody. */
+const CALLS = 128
+const CALLS_TO_ONE = 8
 /** Beyond the longest call, so that nobody else makes it meanwhile. */
 const HOLD_MS = limits.webhook.callMs + 5_000
 /** A wake-up from another server may be lost: look at least this often. */
@@ -70,9 +70,10 @@ export class Webhooks {
   async #callThoseDue(): Promise<number> {
     const { store, clock } = this.#options
     const free = CALLS - this.#calls.size
-    const without = [...this.#callsTo].filter(([, calls]) => calls >= CALLS_TO_ONE).map(([origin]) => origin)
+    const most = this.#calls.size >= CALLS / 2 ? 1 : CALLS_TO_ONE
+    const without = [...this.#callsTo].filter(([, calls]) => calls >= most).map(([origin]) => origin)
     if (free === 0) return LOOK_MS
-    // One at most of each receiver beyond its share can slip in; asking for few keeps that few.
+    // Of one receiver as many as are asked for can come beyond its share; asking for few keeps that few.
     const count = Math.min(free, CALLS_TO_ONE)
     const due = await store.webhooks.claimDeliveries({ count, holdMs: HOLD_MS, without, now: clock.now() })
     for (const delivery of due) this.#begin(delivery)

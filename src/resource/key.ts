@@ -10,7 +10,12 @@ export type Permission = (typeof permissions)[number]
 export const keySchema = z.object({
   /** What lists and revocations call it; no secret. */
   id: z.string(),
-  name: z.string().min(1).max(128),
+  /** Shown on terminals as it is. */
+  name: z
+    .string()
+    .min(1)
+    .max(128)
+    .regex(/^[^\p{C}\p{Zl}\p{Zp}]*$/u),
   permissions: z.array(z.enum(permissions)).min(1),
   /** The endpoints it works on; all of them when left out. */
   endpoints: z.array(endpointIdSchema).min(1).optional(),

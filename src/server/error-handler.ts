@@ -62,10 +62,10 @@ export function asRefusal(error: FastifyError | Error, request: FastifyRequest):
   if (code === 'STORE_FULL') return new Refusal('STORE_FULL')
   if (code === 'STORE_UNAVAILABLE') return new Refusal('STORE_UNAVAILABLE')
   if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') {
-    const { bodyLimit, url } = request.routeOptions
+    const { bodyLimit } = request.routeOptions
     // Nobody knows how long a chunked body would have become.
     const bytes = request.headers['content-length']
-    return new Refusal('BODY_TOO_LARGE', { bytes, limit: bodyLimit, operation: url })
+    return new Refusal('BODY_TOO_LARGE', { bytes, limit: bodyLimit, operation: pathOf(request.url) })
   }
   const status = 'statusCode' in error ? (error.statusCode ?? 500) : 500
   if (status >= 400 && status < 500)

@@ -17,7 +17,7 @@ export function pushFormOf(accept: string | undefined): PushForm | undefined {
 }
 
 /** The index in a Last-Event-ID header. Throws a Refusal for anything but an index. */
-export function lastEventId(header: string | string[] | undefined): number | undefined {
+export function lastEventId(header: unknown): number | undefined {
   if (header === undefined || header === '') return undefined
   const index = Number(header)
   if (typeof header === 'string' && /^\d{1,16}$/.test(header) && Number.isSafeInteger(index)) return index

@@ -35,13 +35,12 @@ export function limitRates(
       runningWorkers: workers.count(endpointId).running,
     })
     const { limit, remaining, resetSeconds } = answer
-    if (answer.kind === 'pass' || answer.per === 'in 10 s') {
-      reply.header('ratelimit-policy', `"${operation}";q=${limit};w=${windowSeconds}`)
-      reply.header('ratelimit', `"${operation}";r=${remaining};t=${resetSeconds}`)
-    }
+    reply.header('ratelimit-policy', `"${operation}";q=${limit};w=${windowSeconds}`)
+    reply.header('ratelimit', `"${operation}";r=${remaining};t=${resetSeconds}`)
     if (answer.kind === 'refused') {
-      reply.header('retry-after', String(resetSeconds))
-      const params = { operation: `/${operation}`, limit, per: answer.per, retryAfter: resetSeconds }
+      const { per, most, retrySeconds } = answer
+      reply.header('retry-after', String(retrySeconds))
+      const params = { operation: `/${operation}`, limit: most, per, retryAfter: retrySeconds }
       throw new Refusal('TOO_MANY_REQUESTS', params)
     }
     // Also when the client goes before it is answered.

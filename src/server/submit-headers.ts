@@ -14,7 +14,7 @@ export function submitHeaders(request: FastifyRequest, body: Uint8Array | undefi
 }
 
 /** As the W3C has it: a header that cannot be read is as good as none. */
-function traceOf({ headers }: FastifyRequest): Pick<SubmitOptions, 'trace'> {
+export function traceOf({ headers }: FastifyRequest): Pick<SubmitOptions, 'trace'> {
   const { traceparent, tracestate } = headers
   const whole = traceContextSchema.safeParse({ traceparent, tracestate }).data
   const trace = whole ?? traceContextSchema.safeParse({ traceparent }).data

@@ -250,8 +250,8 @@ describe('what is posted', () => {
     await platform.nth('stream', 3)
     expect(platform.all('stream').map(({ body }) => JSON.parse(body))).toEqual([
       { output: 'whole' },
-      { output: 'a', part: { as: 'text', first: 2, last: false } },
-      { output: 'b', part: { as: 'text', first: 2, last: true } },
+      { output: 'a', part: { as: 'text', first: 2, back: 0, last: false } },
+      { output: 'b', part: { as: 'text', first: 2, back: 1, last: true } },
     ])
   })
 })

@@ -47,6 +47,7 @@ describe('longshore keys', () => {
       [['create', '--allow', 'all'], '--allow takes read, write, worker, fleet.'],
       [['create', '--endpoint', 'no such name'], "--endpoint 'no such name'"],
       [['create', '--name', ''], '--name must be'],
+      [['create', '--name', 'two\nlines'], '--name must be'],
       [['revoke', 'key_0'], "There is no key 'key_0'"],
     ]
     for (const [args, says] of wrong) {

@@ -23,6 +23,16 @@ describe('Latch', () => {
     }
   }
 
+  it('wakes all who wait, and each who gave up before leaves the others waiting', async () => {
+    const gone = new AbortController()
+    const [first, second] = [watch(latch.wait(clock, 1000, [gone.signal])), watch(latch.wait(clock, 1000))]
+    const third = watch(latch.wait(clock, 1000))
+    gone.abort()
+    expect([await first(), await second(), await third()]).toEqual([true, false, false])
+    latch.set()
+    expect([await second(), await third()]).toEqual([true, true])
+  })
+
   it('wakes whoever waits when it is set', async () => {
     const isOver = watch(latch.wait(clock, 1000))
     expect(await isOver()).toBe(false)

@@ -49,7 +49,11 @@ describe('a rate', () => {
       const { ask } = setUp()
       const held = Array.from({ length: concurrent }, () => ask(operation as RatedOperation))
       expect(held.every(({ kind }) => kind === 'pass')).toBe(true)
-      expect(ask(operation as RatedOperation)).toMatchObject({ kind: 'refused', limit: concurrent })
+      expect(ask(operation as RatedOperation)).toMatchObject({
+        kind: 'refused',
+        per: 'at a time',
+        most: concurrent,
+      })
       const [one] = held
       if (one?.kind === 'pass') one.leave()
       // One of them has left, but two in ten seconds more than the rate would be refused for that.

@@ -1,4 +1,6 @@
 import { createHmac } from 'node:crypto'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { WebhookCall, type WebhookCallOptions } from '../../src/queue/webhook-call.ts'
 import { startReceiver } from '../support/receiver.ts'
@@ -51,6 +53,20 @@ describe('a webhook call', () => {
       expect(receiver.calls.all).toHaveLength(1)
     })
   }
+
+  it('judges by the status alone, however slow the rest of the answer is', async () => {
+    const server = createServer((_, response) => {
+      response.writeHead(200, { 'content-length': 10 })
+      response.flushHeaders()
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    onTestFinished(() => {
+      server.closeAllConnections()
+      server.close()
+    })
+    const { port } = server.address() as AddressInfo
+    await expect(call()(`http://127.0.0.1:${port}/`)).resolves.toBeUndefined()
+  })
 
   it('follows 307 and 308 with the same body, three times', async () => {
     const receiver = await startReceiver(({ path }) => {

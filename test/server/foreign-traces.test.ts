@@ -188,6 +188,67 @@ describe('a foreign worker', () => {
     expect(await status(id)).toMatchObject({ status: 'COMPLETED', output: 'mine', attempt: 2 })
   })
 
+  it('is not given it back either when another one took it and gave it back', async () => {
+    const [w1, w2] = [startWorker(), startWorker({ worker: 'w2' })]
+    const id = await submit()
+    await w1.take()
+    for (let n = 0; n < 4; n += 1) {
+      await w1.ping()
+      await w2.ping()
+      await pass(10_000)
+    }
+    expect(await w2.take()).toMatchObject({ body: { id } })
+    await service.store.jobs.release({ endpoint: 'default', id, worker: 'w2' }, clock.now())
+    const refused = w1.take()
+    const other = await submit()
+    expect(await refused).toMatchObject({ body: { id: other } })
+    expect((await status(id))['status']).toBe('IN_QUEUE')
+  })
+
+  it('is told at once on every stop poll that it holds, and is held again after that', async () => {
+    const w1 = startWorker()
+    const id = await submit()
+    await w1.take()
+    const drop = new AbortController()
+    const dropped = w1.stops(drop.signal).catch(() => 'dropped')
+    const stop = w1.stops()
+    await w1.ping([id])
+    drop.abort()
+    expect(await dropped).toBe('dropped')
+    await service.ask('POST', `/cancel/${id}`)
+    expect(await stop).toMatchObject({ body: { jobsToStop: [id] } })
+    await w1.ping([id])
+    expect(await w1.stops()).toMatchObject({ body: { jobsToStop: [id] } })
+    await w1.ping()
+    const since = clock.now()
+    expect((await moving(w1.stops())).status).toBe(204)
+    expect(clock.now() - since).toBeGreaterThanOrEqual(25_000)
+  })
+
+  it('gets no job on a take that it held when it asked to be recycled', async () => {
+    const w1 = startWorker()
+    const first = await submit()
+    await w1.take()
+    const held = w1.take({ busy: 1 })
+    await service.ask('GET', '/health')
+    await w1.done(first, '{"output": 1, "stopPod": true}')
+    expect((await held).status).toBe(204)
+  })
+
+  it('may split a value by itself', async () => {
+    const w1 = startWorker()
+    const id = await submit()
+    await w1.take()
+    await w1.stream(id, '{"output":"one ","part":{"as":"text","first":1,"back":0,"last":false}}')
+    await w1.stream(id, '{"output":"two","part":{"as":"text","first":1,"back":1,"last":true}}')
+    await w1.stream(id, '{"output":3,"part":{"as":"odd"}}')
+    expect((await service.ask('GET', `/stream/${id}`)).json()).toMatchObject([
+      { output: 'one ', part: { as: 'text', first: 1, last: false } },
+      { output: 'two', part: { as: 'text', first: 1, last: true } },
+      { output: 3 },
+    ])
+  })
+
   it('is given it back when there is nobody else and its pings show that it no longer runs it', async () => {
     const w1 = startWorker()
     const id = await submit()

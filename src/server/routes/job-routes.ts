@@ -12,6 +12,7 @@ import {
   requestsSchema,
   statusQuerySchema,
   streamAnswerSchema,
+  streamHeadersSchema,
   streamQuerySchema,
   submittedSchema,
 } from '../../protocol/endpoint-api.ts'
@@ -88,6 +89,7 @@ export const jobRoutes: FastifyPluginAsyncZod<{ queue: Queue }> = async (app, { 
       summary: 'New chunks of a job; pushed as they come with another Accept',
       tags,
       params: jobParamsSchema,
+      headers: streamHeadersSchema,
       querystring: streamQuerySchema,
       response: { 200: streamContent },
     },

@@ -14,7 +14,7 @@ import type { Queue } from '../../queue/queue.ts'
 import { bytesOf } from '../body.ts'
 import { asRefusal, errorHandler } from '../error-handler.ts'
 import { delivery, sendJson } from '../replies.ts'
-import { submitHeaders } from '../submit-headers.ts'
+import { traceOf } from '../submit-headers.ts'
 
 const openaiContent = {
   description: "The handler's one object, or its events as they are made.",
@@ -76,7 +76,7 @@ function askedBy(request: FastifyRequest, reply: FastifyReply, body?: Uint8Array
   const input = openaiInput(route, body)
   return {
     input,
-    options: submitHeaders(request, body && input),
+    options: traceOf(request),
     gone: delivery(reply).gone,
     onError: (err) => request.log.error({ err }, 'a job that nobody waits for was not cancelled'),
   }

@@ -113,8 +113,9 @@ const migrations: readonly string[] = [
   `
   /** Lists an endpoint's jobs in the order of their submission: an index ends with the row's own number. */
   create index jobs_endpoint on jobs (endpoint);
-  /** When its worker last let its lease lapse. */
+  /** When a lease of it last lapsed, and whose that was. */
   alter table jobs add column lapsed_at integer;
+  alter table jobs add column lost_by text;
   alter table jobs add column dialect text;
   /** A foreign worker's own words. */
   alter table jobs add column error_text text;

@@ -108,7 +108,7 @@ export class SqliteSweep {
     if (integer(row['last_index']) > 0) deleteChunks(statements, integer(row['seq']))
     statements.run(
       `update jobs set status = '${transitions[event].to}', reason = '${transitions[event].reason}', attempt = attempt + $counted,
-         lapsed_at = $now, ${ENDS_RUN} where seq = $seq`,
+         lapsed_at = $now, lost_by = worker, ${ENDS_RUN} where seq = $seq`,
       { seq: integer(row['seq']), counted: event === 'lapse' ? 1 : 0, now },
     )
     counters.moved(endpoint, event, statusOf(row))

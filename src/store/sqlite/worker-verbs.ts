@@ -53,7 +53,7 @@ export class SqliteWorkerVerbs implements WorkerVerbs {
            deadline_at = iif($startsNow, $now + $graceMs + ${LIMIT_IN_FORCE}, null)
          where seq in (
            select seq from jobs where endpoint = $endpoint and ${inStatuses(transitions.lease.from)} and ${IS_PRESENT}
-             and not (reason is '${transitions.lapse.reason}' and worker is $worker and lapsed_at > $lostSince)
+             and not (lost_by is $worker and lapsed_at > $lostSince)
            order by position limit $count)
          returning id, position, lease, attempt, ${LIMIT_IN_FORCE} as limit_ms, execution_timeout_ms, low_priority, ttl_ms,
            webhook, s3_config, trace, runs_alone,
