@@ -46,11 +46,13 @@ export interface StreamAnswer {
   /** Whether there are chunks that this answer had no room for. */
   hasMore: boolean
   /** To be called once the answer is written; moves the read position unless `after` was given. */
-  written(): Promise<void>
+  written: () => Promise<void>
   /** To be called when it never will be. */
-  lost(): void
+  lost: () => void
 }
 
+/** Of chunks in answers that are not written yet, about. */
+const HELD_FOR_READERS_BYTES = 64_000_000
 /** How long one reader of a stream keeps the next one waiting. */
 const DELIVERY_MS = 5_000
 
@@ -59,6 +61,8 @@ export class Queue {
   readonly #options: QueueOptions
   /** Stream answers on their way, by job. */
   readonly #delivering = new Map<string, Promise<void>>()
+  /** Stream answers with chunks that are not written yet. */
+  #answersUnderWay = 0
 
   constructor(options: QueueOptions) {
     this.#options = options
@@ -146,7 +150,7 @@ export class Queue {
     for (;;) {
       if (after === undefined) await this.#delivered(id, gone)
       const read = await store.jobs.readChunks(endpoint, id, {
-        maxBytes: limits.streamReadBytes,
+        maxBytes: this.#roomForAnAnswer(),
         now: clock.now(),
         ...(after !== undefined && { after }),
       })
@@ -160,10 +164,41 @@ export class Queue {
           status,
           chunks,
           hasMore: (chunks.at(-1)?.index ?? read.lastIndex) < read.lastIndex,
-          ...this.#deliver(endpoint, id, after === undefined ? chunks.at(-1) : undefined),
+          ...this.#counted(
+            chunks,
+            this.#deliver(endpoint, id, after === undefined ? chunks.at(-1) : undefined),
+          ),
         }
       }
       await watched.latch.wait(clock, left, [gone, stopping])
+    }
+  }
+
+  /** Readers may be slow and many: what is held for all of them together is bounded, and each gets its share. */
+  #roomForAnAnswer(): number {
+    const share = HELD_FOR_READERS_BYTES / (this.#answersUnderWay + 1)
+    return Math.min(limits.streamReadBytes, Math.max(limits.chunkBytes, share))
+  }
+
+  #counted(
+    chunks: readonly StoredChunk[],
+    { written, lost }: Pick<StreamAnswer, 'written' | 'lost'>,
+  ): Pick<StreamAnswer, 'written' | 'lost'> {
+    let isOver = chunks.length === 0
+    if (!isOver) this.#answersUnderWay += 1
+    const over = (): void => {
+      if (!isOver) this.#answersUnderWay -= 1
+      isOver = true
+    }
+    return {
+      written() {
+        over()
+        return written()
+      },
+      lost() {
+        over()
+        lost()
+      },
     }
   }
 
