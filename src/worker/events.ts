@@ -28,8 +28,11 @@ export interface WorkerEventMap {
       lastLines: string[]
     },
   ]
-  /** A process did not get ready, or ended by an error that is no job's doing. Nobody waited for a spare. */
-  unready: [{ cause: unknown; failures: number; isSpare?: boolean }]
+  /**
+   * A process did not get ready, or ended by an error that is no job's doing. Nobody waited for a spare; one that
+   * was loaded beside the process it was to replace is tried again when that has ended.
+   */
+  unready: [{ cause: unknown; failures: number; isSpare?: boolean; isBeside?: boolean }]
   unreachable: [{ cause: unknown; failures: number; retryInMs: number }]
   reachable: [{ afterFailures: number }]
   /** The queue refuses what is reported of this job; also that it has failed, when it is forgotten. */

@@ -12,7 +12,8 @@ import { judgeAborted, judgeDeath, type Outcome } from './outcome.ts'
 import type { OutputLine } from './output-lines.ts'
 import type { Assignment, Run, RunListener } from './run.ts'
 import { ScratchFolders } from './scratch.ts'
-import { Supervisor, type AfterRun, type Seat, type SupervisorOptions } from './supervisor.ts'
+import type { Seat } from './seat.ts'
+import { Supervisor, type AfterRun, type SupervisorOptions } from './supervisor.ts'
 
 /** What a command line sets. */
 export type ExecutorSettings = Omit<ExecutorOptions, 'handlerPath' | 'env' | 'clock' | 'events' | 'output'>
@@ -139,6 +140,8 @@ export class Executor {
 
   /** Begins what waits, in order, wherever there is a process for it. */
   #place(): void {
+    // Counted anew below: what begins now waits no more.
+    this.#supervisor.need(0)
     if (this.#waiting.length === 0) return
     // Kept free for a job that must be alone, until those that run there have ended.
     const reserved = new Set<Seat>()
@@ -153,7 +156,7 @@ export class Executor {
       if (seat) reserved.add(seat)
       this.#waiting.push(run)
     }
-    if (this.#waiting.length > reserved.size) this.#supervisor.need()
+    this.#supervisor.need(this.#waiting.length - reserved.size)
   }
 
   #freest(reserved: ReadonlySet<Seat>): Seat | undefined {

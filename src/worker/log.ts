@@ -79,10 +79,12 @@ function logProcesses(events: WorkerEvents, log: Logger): void {
       'what an earlier job left behind ends the handler process; jobs in it are handed back',
     ),
   )
-  events.on('unready', ({ cause, failures, isSpare = false }) =>
-    log[isSpare ? 'warn' : 'error'](
+  events.on('unready', ({ cause, failures, isSpare = false, isBeside = false }) =>
+    log[isSpare || isBeside ? 'warn' : 'error'](
       { failures, error: textOf(cause) },
-      `${isSpare ? 'spare handler process' : 'handler process'} cannot be used, trying again after a while`,
+      isBeside
+        ? 'handler process cannot be used beside the one that it is to replace, trying again when that has ended'
+        : `${isSpare ? 'spare handler process' : 'handler process'} cannot be used, trying again after a while`,
     ),
   )
 }

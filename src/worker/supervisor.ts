@@ -8,6 +8,7 @@ import type { Death } from './death.ts'
 import { HandlerProcess, UnreadyError, type ProcessMessage } from './handler-process.ts'
 import type { HandlerFacts, Stall } from './messages.ts'
 import type { OutputLine } from './output-lines.ts'
+import { countMissing, seatOf, type Seat } from './seat.ts'
 
 /** What stands ready for the next process: nothing, our runtime alone, or the author's file as well, set up. */
 export type Spare = 'none' | 'bare' | 'warm'
@@ -50,28 +51,6 @@ export interface SupervisorListener {
   onDeath(seat: Seat, death: Death): void
 }
 
-/** A handler process in its place: what it runs, and whether it may take more. */
-export interface Seat {
-  readonly process: HandlerProcess
-  state: 'loading' | 'ready' | 'retiring'
-  /** Runs that are in it now, by number. */
-  readonly runs: Set<number>
-  /** How many runs ever began there. */
-  begun: number
-  /** One of its jobs must have no neighbour. */
-  isExclusive: boolean
-  /** Whether it was told to go. */
-  mayLeave: boolean
-  /** When it became ready, monotonic ms. */
-  readyAt: number
-  /** It was loaded beside a process that may have held what its setup() wanted for itself. */
-  wasSpare: boolean
-  /** An error that is no job's doing is ending it. */
-  isDoomed: boolean
-  /** The accident that ends it is known to be this run's doing. */
-  culprit?: number
-}
-
 /** How long an idle process may take to go by itself. */
 const LEAVE_MS = 1_000
 /** And when the worker itself is leaving. */
@@ -95,8 +74,12 @@ export class Supervisor {
   readonly #living = new Set<HandlerProcess>()
   #spare: HandlerProcess | undefined
   #facts: HandlerFacts | undefined
+  /** Jobs that wait and that no process can take. */
+  #needed = 0
   /** Since a job last ended by itself. */
   #failedStarts = 0
+  /** In a row, beside a process that was still there: they say nothing about the handler. */
+  #failedBeside = 0
   #isBackingOff = false
   /** A spare is a convenience: what goes wrong with it is counted, and waited for, apart. */
   #failedSpares = 0
@@ -143,14 +126,14 @@ export class Supervisor {
     seat.isExclusive ||= isExclusive
     seat.process.watch(run)
     const { maxJobsPerExecutor } = this.#options
-    if (maxJobsPerExecutor !== undefined && seat.begun >= maxJobsPerExecutor) this.retire(seat)
-    // It is this job's alone. Its successor is made when somebody waits for one: a model is large.
-    else if (this.#facts?.refresh) seat.state = 'retiring'
+    const isLast = maxJobsPerExecutor !== undefined && seat.begun >= maxJobsPerExecutor
+    if (isLast || this.#facts?.refresh) seat.state = 'retiring'
   }
 
-  /** A job waits that no process can take: one that takes no more has its successor now. */
-  need(): void {
-    this.#ensure()
+  /** So many jobs wait that no process can take: those that take no more have their successors now. */
+  need(jobs: number): void {
+    this.#needed = jobs
+    if (jobs > 0) this.#ensure()
   }
 
   /** A run has ended there, by itself if there is something `after` it; a process that is to be replaced goes with its last. */
@@ -163,13 +146,16 @@ export class Supervisor {
     }
     const { maxMemoryMb } = this.#options
     const isTooLarge = maxMemoryMb !== undefined && (after?.rssBytes ?? 0) > maxMemoryMb * MB
-    if (after?.refresh || this.#facts?.refresh || isTooLarge) this.retire(seat)
-    else this.#leaveWhenEmpty(seat)
+    if (after?.refresh || this.#facts?.refresh || isTooLarge) seat.state = 'retiring'
+    if (seat.state !== 'retiring' || seat.runs.size > 0) return
+    this.#ensure()
+    this.#leaveWhenEmpty(seat)
   }
 
-  /** Gives it no more jobs, and has another take its place at once. */
+  /** It is ending by itself: gives it no more jobs, and has another take its place at once. */
   retire(seat: Seat): void {
     seat.state = 'retiring'
+    seat.isGoing = true
     this.#ensure()
     this.#leaveWhenEmpty(seat)
   }
@@ -183,6 +169,7 @@ export class Supervisor {
   /** Ends it with all that runs there; another takes its place at once. */
   kill(seat: Seat): Promise<Death> {
     seat.state = 'retiring'
+    seat.isGoing = true
     this.#ensure()
     return seat.process.kill()
   }
@@ -205,12 +192,14 @@ export class Supervisor {
 
   #ensure(): void {
     if (this.#isClosed || this.#isBackingOff) return
-    const { executors } = this.#options
-    const seated = [...this.#seats].filter(({ state, isDoomed }) => state !== 'retiring' || isDoomed)
-    for (let missing = executors - seated.length; missing > 0; missing -= 1) this.#seat()
+    for (let missing = this.#missing; missing > 0; missing -= 1) this.#seat()
     // A spare is made when nobody waits for a process any more.
     const isLoading = [...this.#seats].some(({ state }) => state === 'loading')
     if (!this.#spare && !isLoading) this.#makeSpare()
+  }
+
+  get #missing(): number {
+    return countMissing([...this.#seats], this.#options.executors, this.#needed)
   }
 
   #makeSpare(): void {
@@ -245,17 +234,10 @@ export class Supervisor {
     const spare = this.#spare
     this.#spare = undefined
     const process = spare ?? this.#spawn()
-    const seat: Seat = {
-      process,
+    const seat = seatOf(process, {
       wasSpare: spare?.isLoading ?? false,
-      isDoomed: false,
-      state: 'loading',
-      runs: new Set(),
-      begun: 0,
-      isExclusive: false,
-      mayLeave: false,
-      readyAt: 0,
-    }
+      wasBeside: this.#leaving.length > 0,
+    })
     this.#seats.add(seat)
     const { listener } = this.#options
     process.listen({
@@ -273,16 +255,18 @@ export class Supervisor {
     } catch (cause) {
       this.#seats.delete(seat)
       void seat.process.kill()
-      // Its setup() ran while the process that it replaces still had the port or the device: that says nothing yet.
+      // Its setup() ran while a process that it replaces still had the port or the device: that says nothing yet.
       if (seat.wasSpare && !this.#isClosed) {
         void this.#spareIsGone(cause as Error)
         return this.#ensure()
       }
+      if (seat.wasBeside || this.#leaving.length > 0) return this.#startFailedBeside(cause as Error)
       return this.#startFailed(cause as Error)
     }
     seat.readyAt = this.#options.clock.monotonic()
     if (seat.state === 'loading') seat.state = 'ready'
     this.#failedSpares = 0
+    this.#failedBeside = 0
     this.#first.resolve()
     this.#options.listener.onReady()
     this.#ensure()
@@ -296,13 +280,28 @@ export class Supervisor {
     if (this.#failedStarts >= MAX_FAILED_STARTS && this.ready.length === 0) {
       return this.#hopeless.resolve(cause)
     }
-    await this.#backOff()
+    await this.#backOff(this.#failedStarts)
   }
 
-  async #backOff(): Promise<void> {
+  /** The next one is loaded when those have ended that it was loaded beside. */
+  async #startFailedBeside(cause: Error): Promise<void> {
+    if (this.#isClosed) return
+    this.#failedBeside += 1
+    for (const seat of this.#leaving) seat.isAwaited = true
+    this.#options.events.emit('unready', { cause, failures: this.#failedBeside, isBeside: true })
+    // Those may be gone already, or others may have places to fill.
+    await this.#backOff(this.#failedBeside)
+  }
+
+  /** Processes that take no more jobs and have not ended. */
+  get #leaving(): Seat[] {
+    return [...this.#seats].filter(({ state }) => state === 'retiring')
+  }
+
+  async #backOff(failures: number): Promise<void> {
     if (this.#isBackingOff) return
     this.#isBackingOff = true
-    await pause(this.#options.clock, backoffMs(this.#failedStarts, BACKOFF), this.#closing.signal)
+    await pause(this.#options.clock, backoffMs(failures, BACKOFF), this.#closing.signal)
     this.#isBackingOff = false
     this.#ensure()
   }
@@ -346,6 +345,7 @@ export class Supervisor {
   #onDeaf(seat: Seat): void {
     if (seat.state !== 'ready') return
     seat.state = 'retiring'
+    seat.isGoing = true
     if (seat.begun > 0) this.#ensure()
   }
 

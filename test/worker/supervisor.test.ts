@@ -85,6 +85,53 @@ describe('a process is replaced between jobs', () => {
   })
 })
 
+describe('a process that is to be replaced while a job still runs in it', () => {
+  function withLock(): { env: NodeJS.ProcessEnv; setups: () => number } {
+    const file = join(temporaryDir(), 'setups')
+    const env = { ...process.env, LOCK: `longshore-test-${process.pid}-${Date.now()}`, SETUPS: file }
+    return { env, setups: () => readFileSync(file, 'utf8').split('\n').length - 1 }
+  }
+
+  // Seen: its successor was set up beside it, failed five times for want of its port, and the worker gave up and ended the job.
+  it.each([
+    ['after so many jobs', { maxJobsPerExecutor: 1 }, {}],
+    ['as a job has asked for', {}, { refresh: true }],
+    ['as it has grown too large', { maxMemoryMb: 1 }, {}],
+  ])('has no successor before that job has ended: %s', async (_when, settings, input) => {
+    const { env, setups } = withLock()
+    const executor = await startExecutor('has-a-lock.ts', { env, settings })
+    const slow = executor.run({ ms: 1_200 })
+    if (settings.maxJobsPerExecutor === undefined) await executor.outputOf(input)
+    expect(await slow.outcome).toMatchObject({ kind: 'completed' })
+    expect(setups()).toBe(1)
+    expect(await executor.outputOf({})).toBe('done')
+    expect(setups()).toBeGreaterThan(1)
+    expect(executor.unready.all.every(({ isBeside }) => isBeside)).toBe(true)
+  })
+
+  it('is waited for when its successor cannot be set up beside it, which is no failed start', async () => {
+    const { env, setups } = withLock()
+    const executor = await startExecutor('has-a-lock.ts', { env, settings: { maxJobsPerExecutor: 1 } })
+    const slow = executor.run({ ms: 2_500 })
+    const waiting = executor.run({})
+    const also = executor.run({})
+    expect(await slow.outcome).toMatchObject({ kind: 'completed' })
+    expect(executor.unready.all).toMatchObject([{ failures: 1, isBeside: true }])
+    expect(setups()).toBe(2)
+    expect(await waiting.outcome).toMatchObject({ kind: 'completed' })
+    expect(await also.outcome).toMatchObject({ kind: 'completed' })
+  })
+
+  it('keeps no job waiting whose process can be loaded beside it', async () => {
+    const executor = await startExecutor('tells-its-process.ts', { settings: { maxJobsPerExecutor: 1 } })
+    const slow = executor.run({ ms: 60_000 })
+    const [one, other] = await Promise.all([pidOf(executor), pidOf(executor)])
+    expect(one).not.toBe(other)
+    slow.abort('cancelled')
+    await slow.outcome
+  })
+})
+
 describe('the spare', () => {
   it.each(['none', 'bare', 'warm'] as const)('%s takes the place of a process that died', async (spare) => {
     const executor = await startExecutor('busy-loop.ts', { killGraceMs: 0, settings: { spare } })
@@ -145,7 +192,8 @@ describe('a handler that gets ready only once', () => {
     const waiting = executor.run({})
     const cause = await executor.executor.hopeless
     expect(cause.message).toContain('the model is gone')
-    expect(executor.unready.all.length).toBe(5)
+    // One may have been tried before the process that it replaces had ended.
+    expect(executor.unready.all.filter(({ isBeside }) => !isBeside).length).toBe(5)
     waiting.abort('shutdown')
     expect(await waiting.outcome).toMatchObject({ kind: 'stopped', reason: 'shutdown' })
   })
