@@ -20,6 +20,8 @@ export interface Seat {
   wasSpare: boolean
   /** The same, beside one that was on its way out. */
   wasBeside: boolean
+  /** Of those that were started together. */
+  round: number
   /** Its end is near, whatever still runs there: another takes its place without waiting for it. */
   isGoing: boolean
   /** A process that was loaded beside it has failed: the next one waits for its end. */
@@ -31,7 +33,7 @@ export interface Seat {
 }
 
 /** A place whose process is about to be loaded. */
-export function seatOf(process: HandlerProcess, was: Pick<Seat, 'wasSpare' | 'wasBeside'>): Seat {
+export function seatOf(process: HandlerProcess, was: Pick<Seat, 'wasSpare' | 'wasBeside' | 'round'>): Seat {
   return {
     process,
     ...was,

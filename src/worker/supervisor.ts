@@ -78,6 +78,8 @@ export class Supervisor {
   #needed = 0
   /** Since a job last ended by itself. */
   #failedStarts = 0
+  /** All processes that were started since the last failure that counted are one try, however many of them fail. */
+  #round = 0
   /** In a row, beside a process that was still there: they say nothing about the handler. */
   #failedBeside = 0
   #isBackingOff = false
@@ -237,6 +239,7 @@ export class Supervisor {
     const seat = seatOf(process, {
       wasSpare: spare?.isLoading ?? false,
       wasBeside: this.#leaving.length > 0,
+      round: this.#round,
     })
     this.#seats.add(seat)
     const { listener } = this.#options
@@ -261,7 +264,7 @@ export class Supervisor {
         return this.#ensure()
       }
       if (seat.wasBeside || this.#leaving.length > 0) return this.#startFailedBeside(cause as Error)
-      return this.#startFailed(cause as Error)
+      return this.#startFailed(seat, cause as Error)
     }
     seat.readyAt = this.#options.clock.monotonic()
     if (seat.state === 'loading') seat.state = 'ready'
@@ -272,9 +275,12 @@ export class Supervisor {
     this.#ensure()
   }
 
-  async #startFailed(cause: Error): Promise<void> {
+  async #startFailed({ round }: Seat, cause: Error): Promise<void> {
     if (this.#isClosed) return
-    this.#failedStarts += 1
+    if (round === this.#round) {
+      this.#failedStarts += 1
+      this.#round += 1
+    }
     this.#options.events.emit('unready', { cause, failures: this.#failedStarts })
     this.#first.reject(cause)
     if (this.#failedStarts >= MAX_FAILED_STARTS && this.ready.length === 0) {
@@ -338,7 +344,7 @@ export class Supervisor {
     const isAccident = wasIdle && seat.culprit === undefined && !seat.mayLeave && !death.wasKilled
     if (!seat.isDoomed && !isAccident) return this.#ensure()
     if (this.#options.clock.monotonic() - seat.readyAt > STEADY_MS) this.#failedStarts = 0
-    void this.#startFailed(diedBefore('a job ended in it', death))
+    void this.#startFailed(seat, diedBefore('a job ended in it', death))
   }
 
   /** No job must be given to it any more, and it will be gone by itself. */

@@ -308,6 +308,17 @@ describe("an accident of nobody's", () => {
     },
   )
 
+  // Seen: five executors that lost one database together were five tries, and the worker ended without another.
+  it('counts once for all the processes that it ends together', async () => {
+    const executor = await startExecutor('throws-when-idle.ts', { settings: { executors: 5 } })
+    let isHopeless = false
+    void executor.executor.hopeless.then(() => (isHopeless = true))
+    await vi.waitUntil(() => executor.died.all.length >= 10, { timeout: 20_000 })
+    expect(isHopeless).toBe(false)
+    await executor.executor.hopeless
+    expect(new Set(executor.unready.all.map(({ failures }) => failures))).toEqual(new Set([1, 2, 3, 4, 5]))
+  })
+
   it('is forgiven as long as jobs end in between', async () => {
     const executor = await startExecutor('throws-when-idle.ts', { env: { ...process.env, IDLE_MS: '300' } })
     for (let round = 1; round <= 6; round += 1) {
