@@ -19,7 +19,7 @@ import { ChildRun } from './child-run.ts'
 import type { HandlerDefinition } from './define-handler.ts'
 import { findHandlerFile, loadHandler } from './handler.ts'
 import { HandlerLoadError } from './load-failure.ts'
-import type { ExitNote, FromChild, HandlerFacts, ToChild } from './messages.ts'
+import type { EndNote, FromChild, HandlerFacts, ToChild } from './messages.ts'
 import { Masker } from './mask.ts'
 import { LineMarker } from './output-lines.ts'
 import { describeThrown, maskedError } from './thrown.ts'
@@ -30,6 +30,7 @@ const SOCKET_FD = 3
 const WATCHDOG_FD = 4
 /** Longer than the turn of a busy loop, so that what is sent in one turn leaves in one write. */
 const FLUSH_MS = 100
+const NOTE_CHARS = 8_000
 const LIMITS = { headBytes: 1_048_576, payloadBytes: 64_000_000 }
 
 const socket = new Socket({ fd: SOCKET_FD })
@@ -43,9 +44,12 @@ let withinTrace: WithinTrace = (_trace, call) => call()
 let reportsMemory = false
 let outgoing: Uint8Array[] = []
 let flushedAt = 0
+/** The last word is said: what comes after it would break it off. */
+let isDying = false
 
 /** Frames of one turn leave in one write: that is most of the cost of a small job. */
 function send(head: FromChild, payload?: Uint8Array): void {
+  if (isDying) return
   if (outgoing.length === 0) queueSoon(() => queueTurn(flush))
   outgoing.push(...encodeFrame(head, payload))
   // A handler that computes without a pause has its progress and its log seen all the same.
@@ -213,9 +217,14 @@ function startWatchdog(): void {
 /** An accident is charged to the job whose code caused it, where that can be told. */
 function installDeathReports(): void {
   const die = (thrown: unknown): void => {
+    if (isDying) return
+    const run = current.getStore()
     const error = maskedError({ ...describeThrown(thrown), code: 'UNCAUGHT' }, masker.mask)
-    send(dying(current.getStore(), error))
+    send(dying(run, error))
     flush()
+    isDying = true
+    // Should the socket not get that far, it is known all the same whose doing this is.
+    if (run !== undefined) noteAtOnce({ error: inShort(error), run })
     socket.end(() => process.exit(1))
   }
   process.on('uncaughtException', die)
@@ -223,11 +232,20 @@ function installDeathReports(): void {
   process.on('exit', (exitCode) => {
     const run = current.getStore()
     if (run === undefined || socket.writableEnded) return
-    const note: ExitNote = { exitCode, run }
-    writeAtOnce(WATCHDOG_FD, bytesFrom(`\n${stringifyJson(note)}\n`))
+    noteAtOnce({ exitCode, run })
     // Between the pieces of a frame that is still being written this would be garbage.
     if (socket.writableLength === 0 && outgoing.length > 0) writeAtOnce(SOCKET_FD, concatBytes(outgoing))
   })
+}
+
+/** As much of it as a pipe takes in one write. */
+function inShort({ type, message, stack, code }: JobError): JobError {
+  const short = { type: type.slice(0, 1_000), message: message.slice(0, NOTE_CHARS), code }
+  return stack === undefined ? short : { ...short, stack: stack.slice(0, NOTE_CHARS) }
+}
+
+function noteAtOnce(note: EndNote): void {
+  writeAtOnce(WATCHDOG_FD, bytesFrom(`\n${stringifyJson(note)}\n`))
 }
 
 function writeAtOnce(descriptor: number, bytes: Uint8Array): void {

@@ -105,8 +105,10 @@ export class HandlerProcess {
     this.#socket.once('end', () => this.#onDeaf())
     this.#watchdog = new WatchdogLink(this.#child.stdio[4] as Duplex, options.clock, {
       onStall: (stall) => this.#listener?.onStall(stall),
-      onExit: ({ run, exitCode }) =>
-        this.#take({ type: 'dying', run, error: exitError(exitCode) }, new Uint8Array(0)),
+      onEnd: (note) => {
+        const error = 'error' in note ? note.error : exitError(note.exitCode)
+        this.#take({ type: 'dying', run: note.run, error }, new Uint8Array(0))
+      },
     })
     this.#readOutput('stdout')
     this.#readOutput('stderr')
@@ -252,7 +254,11 @@ export class HandlerProcess {
     if (message.type === 'unready') {
       return this.#readiness.reject(new UnreadyError(message.code, message.message))
     }
-    if (message.type === 'dying') this.#accident ??= message.error
+    if (message.type === 'dying') {
+      // It is told on both sockets, and either may be the first to come.
+      if (this.#accident) return
+      this.#accident = message.error
+    }
     this.#listener?.onMessage(message, payload)
   }
 

@@ -110,8 +110,11 @@ export const stallSchema = z.object({
 export type Stall = z.output<typeof stallSchema>
 
 /**
- * That some code ends the process by process.exit, and for which run: on the watchdog's socket, where it can be said while
- * the other one is in the middle of a frame. One line of JSON.
+ * That some code ends the process, by process.exit or by an error that nobody caught, and for which run: on the watchdog's
+ * socket, where it can be said while the other one is in the middle of a frame. One line of JSON.
  */
-export const exitSchema = z.object({ exitCode: z.int(), run: run.optional() })
-export type ExitNote = z.output<typeof exitSchema>
+export const endSchema = z.union([
+  z.object({ exitCode: z.int(), run: run.optional() }),
+  z.object({ error: jobErrorSchema, run }),
+])
+export type EndNote = z.output<typeof endSchema>

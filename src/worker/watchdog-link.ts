@@ -2,14 +2,14 @@
 
 import type { Duplex } from 'node:stream'
 import type { Clock } from '../lib/clock.ts'
-import { exitSchema, stallSchema, type ExitNote, type Stall } from './messages.ts'
+import { endSchema, stallSchema, type EndNote, type Stall } from './messages.ts'
 import { readLines } from './output-lines.ts'
 
 const TICK_MS = 250
 
 export interface WatchdogListener {
   onStall(stall: Stall): void
-  onExit(note: ExitNote): void
+  onEnd(note: EndNote): void
 }
 
 export class WatchdogLink {
@@ -27,8 +27,8 @@ export class WatchdogLink {
       const document = parse(line)
       const stall = stallSchema.safeParse(document)
       if (stall.success) return listener.onStall(stall.data)
-      const exit = exitSchema.safeParse(document)
-      if (exit.success) listener.onExit(exit.data)
+      const end = endSchema.safeParse(document)
+      if (end.success) listener.onEnd(end.data)
     })
   }
 

@@ -70,6 +70,19 @@ describe('an accident outside of the handler call', () => {
     expect(error).toMatchObject({ code: 'UNCAUGHT', type: 'RangeError', message: 'nobody awaits this' })
   })
 
+  // Seen: what was said after the last word broke it off: the process exited with 0, and its neighbours were charged.
+  it('fails its own job only, with the error, also while what it said is not all sent and others speak on', async () => {
+    const executor = await startExecutor('rejects-in-mid-stream.ts')
+    const neighbour = executor.run({}, { id: 'neighbour' })
+    await executor.logs.first(({ id }) => id === 'neighbour')
+    const culprit = executor.run({ fail: true }, { id: 'culprit' })
+    expect(await culprit.outcome).toMatchObject({
+      kind: 'failed',
+      error: { code: 'UNCAUGHT', type: 'RangeError', message: 'the first' },
+    })
+    expect(await neighbour.outcome).toMatchObject({ kind: 'stopped', reason: 'shutdown' })
+  })
+
   it('has the process replaced, and the next job runs', async () => {
     const executor = await startExecutor('throws-in-a-timer.ts')
     await executor.errorOf({ throw: true })

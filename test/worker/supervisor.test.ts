@@ -93,7 +93,7 @@ describe('a process that is to be replaced while a job still runs in it', () => 
   }
 
   // Seen: its successor was set up beside it, failed five times for want of its port, and the worker gave up and ended the job.
-  it.each([
+  it.each<[string, { maxJobsPerExecutor?: number; maxMemoryMb?: number }, object]>([
     ['after so many jobs', { maxJobsPerExecutor: 1 }, {}],
     ['as a job has asked for', {}, { refresh: true }],
     ['as it has grown too large', { maxMemoryMb: 1 }, {}],
