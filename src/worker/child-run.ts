@@ -39,6 +39,8 @@ class Aggregate {
 }
 
 const TURN_MS = 10
+/** How long a generator may take to close after one of its chunks was refused. */
+const CLOSE_MS = 5_000
 
 export class ChildRun {
   readonly #definition: HandlerDefinition
@@ -157,29 +159,49 @@ export class ChildRun {
     for (let at = 1; ; at += 1) {
       const { done, value } = await generator.next()
       if (done) return aggregate ? new Aggregate(values) : value
-      const { output: given, metrics } = isYieldedChunk(value) ? value : { output: value, metrics: undefined }
-      const output = this.#withoutRefresh(given)
-      if (aggregate && output instanceof Uint8Array) {
-        throw new NotJsonError(
-          `Chunk ${at} is bytes, which an aggregate cannot hold. Leave aggregateStream out.`,
-        )
-      }
-      const text = await this.#sendChunk(output, metrics, at)
-      // As it was when it was yielded: an author may go on with the same object.
-      if (aggregate && text !== undefined) values.push(text)
-      // A generator may compute for long between two values: what it gave must not wait for that,
-      this.#flush()
-      // and one that never waits for anything must still hear of an abort.
-      if (monotonicMs() - turnedAt > TURN_MS) {
-        await new Promise((resolve) => queueTurn(resolve))
-        turnedAt = monotonicMs()
-      }
-      if (this.#unsent > limits.unsentChunkBytes) await this.#untilStored()
-      if (this.#abort.signal.aborted) {
-        await generator.return(undefined)
-        throw this.#abort.signal.reason
+      try {
+        const text = await this.#stream(value, aggregate, at)
+        // As it was when it was yielded: an author may go on with the same object.
+        if (aggregate && text !== undefined) values.push(text)
+        // A generator may compute for long between two values: what it gave must not wait for that,
+        this.#flush()
+        // and one that never waits for anything must still hear of an abort.
+        if (monotonicMs() - turnedAt > TURN_MS) {
+          await new Promise((resolve) => queueTurn(resolve))
+          turnedAt = monotonicMs()
+        }
+        if (this.#unsent > limits.unsentChunkBytes) await this.#untilStored()
+        this.#abort.signal.throwIfAborted()
+      } catch (thrown) {
+        await this.#closeEarly(generator)
+        throw thrown
       }
     }
+  }
+
+  /** Has its `finally` run while the job is still its own: what it holds is free when the job is told as ended. */
+  async #closeEarly(generator: Generator | AsyncGenerator): Promise<void> {
+    const closed = (async () => void (await generator.return(undefined)))()
+    // One that was aborted has its grace; one that failed has no other end than this.
+    if (this.#abort.signal.aborted) return closed
+    const bound = new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, CLOSE_MS)
+      const clear = (): void => clearTimeout(timer)
+      closed.then(clear, clear)
+    })
+    // Why the job fails is known already.
+    await Promise.race([closed.catch(() => undefined), bound])
+  }
+
+  async #stream(value: unknown, aggregate: boolean, at: number): Promise<string | undefined> {
+    const { output: given, metrics } = isYieldedChunk(value) ? value : { output: value, metrics: undefined }
+    const output = this.#withoutRefresh(given)
+    if (aggregate && output instanceof Uint8Array) {
+      throw new NotJsonError(
+        `Chunk ${at} is bytes, which an aggregate cannot hold. Leave aggregateStream out.`,
+      )
+    }
+    return this.#sendChunk(output, metrics, at)
   }
 
   /** Gives the value's JSON; bytes have none. */

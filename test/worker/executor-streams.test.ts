@@ -129,6 +129,27 @@ describe('a chunk', () => {
     expect(await executor.outputOf({ bytes: 1, of: 'x' })).toBeNull()
   })
 
+  // Seen: it stood at its yield for ever, and what its finally would have freed stayed taken in a process that went on.
+  it.each(['value', 'metrics'])(
+    'closes the generator before it tells that its chunk is refused: %s',
+    async (bad) => {
+      const executor = await startExecutor('holds-something-while-it-streams.ts')
+      const freed = join(temporaryDir(), 'freed')
+      const outcome = await executor.run({ bad, freed, ms: 100 }).outcome
+      expect(existsSync(freed)).toBe(true)
+      expect(outcome).toMatchObject({ kind: 'failed', error: { code: 'OUTPUT_NOT_JSON' } })
+    },
+  )
+
+  it('does not wait for ever for one that does not close', async () => {
+    const executor = await startExecutor('holds-something-while-it-streams.ts')
+    const freed = join(temporaryDir(), 'freed')
+    expect(await executor.errorOf({ bad: 'value', freed, ms: 60_000 })).toMatchObject({
+      code: 'OUTPUT_NOT_JSON',
+    })
+    expect(existsSync(freed)).toBe(false)
+  })
+
   it('carries metrics of almost 64 kB, also of characters that JSON writes longer', async () => {
     const executor = await startExecutor('yields-huge-metrics.ts')
     for (const [bytes, of] of [
