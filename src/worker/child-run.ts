@@ -1,6 +1,7 @@
 // One job in the handler's process: call the handler, stream what it yields, serialise what it returns.
 
 import { mkdirSync } from 'node:fs'
+import { types } from 'node:util'
 import { pieceWeight, splitBytes, splitJson, type Piece } from '../job/chunk.ts'
 import { limits } from '../job/limits.ts'
 import type { JobError } from '../job/job.ts'
@@ -8,7 +9,7 @@ import { bytesFrom, countBytes, monotonicMs, parseJson, queueTurn } from '../lib
 import { isYieldedChunk, type HandlerDefinition, type Job, type JobContext } from './define-handler.ts'
 import type { FromChild, ToChild } from './messages.ts'
 import { jobLog } from './job-log.ts'
-import { NotJsonError, toJson } from './serialise.ts'
+import { isPlain, NotJsonError, toJson } from './serialise.ts'
 import { describeThrown, maskedError, RunFailure } from './thrown.ts'
 
 export type Send = (head: FromChild, payload?: Uint8Array) => void
@@ -242,6 +243,11 @@ export class ChildRun {
   #withoutRefresh(value: unknown): unknown {
     if (typeof value !== 'object' || value === null || value instanceof Aggregate) return value
     if (!('refresh_worker' in value)) return value
+    // Without its class a value would be told otherwise.
+    if (!isPlain(value) || 'toJSON' in value) {
+      this.#wantsRefresh ||= Boolean(value.refresh_worker)
+      return value
+    }
     const { refresh_worker: wish, ...output } = value
     this.#wantsRefresh ||= Boolean(wish)
     return output
@@ -292,8 +298,7 @@ export class ChildRun {
   }
 }
 
+/** An iterator of another kind may be anything: a Map's, or an object that an author's own code still uses. */
 function isGenerator(value: unknown): value is Generator | AsyncGenerator {
-  if (typeof value !== 'object' || value === null || !('next' in value) || typeof value.next !== 'function')
-    return false
-  return Symbol.asyncIterator in value || Symbol.iterator in value
+  return types.isGeneratorObject(value)
 }

@@ -1,5 +1,6 @@
 // From what a handler made to JSON text, or to the path of what JSON cannot say.
 
+import { Stream } from 'node:stream'
 import { types } from 'node:util'
 import { stringifyJson } from '../lib/intrinsics.ts'
 
@@ -40,9 +41,15 @@ const NAME = /^[A-Za-z_$][\w$]*$/
 /** What the value's own toJSON, if it has one, wants to be told in its place; bytes and dates are looked at first. */
 function asked(value: unknown, key: string): unknown {
   if (typeof value !== 'object' || value === null || ArrayBuffer.isView(value)) return value
-  if (value instanceof Date && Number.isNaN(value.getTime())) return value
+  if (types.isDate(value) && Number.isNaN(timeOf(value))) return value
   if (!('toJSON' in value) || typeof value.toJSON !== 'function') return value
-  return value.toJSON(key)
+  const told: unknown = value.toJSON(key)
+  return types.isDate(told) && !Number.isNaN(timeOf(told)) ? new Date(timeOf(told)).toISOString() : told
+}
+
+/** Also of a date of another realm, whatever an author has put in the place of its methods. */
+function timeOf(date: Date): number {
+  return Date.prototype.getTime.call(date)
 }
 
 /** The value as data that JSON says as it is. */
@@ -85,8 +92,7 @@ function dataOfArray(value: readonly unknown[], path: string, above: object[]): 
 }
 
 function dataOfFields(value: object, path: string, above: object[]): unknown {
-  const prototype: unknown = Object.getPrototypeOf(value)
-  if (prototype !== Object.prototype && prototype !== null) {
+  if (!isPlain(value)) {
     if (types.isNumberObject(value) || types.isStringObject(value) || types.isBooleanObject(value))
       return dataOf(value.valueOf(), path, above)
     refuseBuiltIn(value, path)
@@ -121,12 +127,14 @@ const HINTS: Record<string, string> = {
 /** What the platform has beside plain data shows nothing of itself to JSON, or only by chance. */
 function refuseBuiltIn(value: object, path: string): void {
   if (ArrayBuffer.isView(value)) return refuse(path, 'bytes', HINTS['ArrayBuffer'] ?? '')
-  if (value instanceof Error)
+  if (value instanceof Error || types.isNativeError(value))
     return refuse(path, `an error (${value.name})`, 'Throw it to fail the job, or return its message.')
-  if (value instanceof Date) return refuse(path, 'an invalid Date', HINTS['Date'] ?? '')
+  if (types.isDate(value)) return refuse(path, 'an invalid Date', HINTS['Date'] ?? '')
   if ('next' in value && (Symbol.iterator in value || Symbol.asyncIterator in value))
     return refuse(path, 'an iterator', 'Return [...iterator], or yield its values.')
   const name = builtInOf(value)
+  if (value instanceof Stream || types.isKeyObject(value))
+    return refuse(path, `an object of Node (${value.constructor.name})`, 'Return plain data instead.')
   if (name === undefined) return
   if (name.endsWith('ArrayBuffer')) return refuse(path, 'bytes', HINTS['ArrayBuffer'] ?? '')
   const what = `${/^[AEIOU]/.test(name) ? 'an' : 'a'} ${name}`
@@ -137,15 +145,38 @@ function refuseBuiltIn(value: object, path: string): void {
 function builtInOf(value: object): string | undefined {
   for (
     let prototype: unknown = Object.getPrototypeOf(value);
-    typeof prototype === 'object' && prototype !== null && prototype !== Object.prototype;
+    typeof prototype === 'object' && prototype !== null && Object.getPrototypeOf(prototype) !== null;
     prototype = Object.getPrototypeOf(prototype)
   ) {
     const made = Object.getOwnPropertyDescriptor(prototype, 'constructor')?.value as unknown
-    if (typeof made !== 'function' || made === Object) continue
+    if (typeof made !== 'function') continue
+    // What the language itself has is told by its code, whatever realm it is of and whether or not it is a global.
+    if (isNative(made)) return tagOf(prototype) ?? made.name
     // By its name first: some of these are loaded only when they are looked at.
     if (GLOBALS.has(made.name) && Reflect.get(globalThis, made.name) === made) return made.name
   }
   return undefined
+}
+
+/** Whether it is an object as `{}` makes it, here or in another realm: what has no class. */
+export function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value)
+  if (prototype === Object.prototype || prototype === null) return true
+  if (typeof prototype !== 'object' || Object.getPrototypeOf(prototype) !== null) return false
+  const made = Object.getOwnPropertyDescriptor(prototype, 'constructor')?.value as unknown
+  return typeof made === 'function' && made.name === 'Object' && isNative(made)
+}
+
+function isNative(made: object): boolean {
+  return sourceOf.call(made).endsWith('{ [native code] }')
+}
+
+const sourceOf = Function.prototype.toString
+
+/** As `Intl.NumberFormat`, which says more than the name of its constructor. */
+function tagOf(prototype: object): string | undefined {
+  const tag = Object.getOwnPropertyDescriptor(prototype, Symbol.toStringTag)?.value as unknown
+  return typeof tag === 'string' ? tag : undefined
 }
 
 /** What there was before an author could add to it. */

@@ -11,6 +11,9 @@ describe('what a handler returns', () => {
 
   it.each([
     ['value', { sum: 3, list: [1, null, 'ö'] }],
+    // Seen: the key was taken out of these as well, and they became objects of another form.
+    ['array that asks for a refresh', [1, 2]],
+    ['money that asks for a refresh', '2.5 EUR'],
     ['promise', { late: true }],
     ['nothing', null],
     ['promise of nothing', null],
@@ -29,6 +32,9 @@ describe('what a handler returns', () => {
     ['Infinity', 'output["odd key"] is -Infinity'],
     ['BigInt', 'output.total is a BigInt'],
     ['function', 'output.items[0].run is a function'],
+    // Seen: they were streamed, as only generators are said to be.
+    ['iterator', 'output is an iterator'],
+    ['iterator of my own', 'output.next is a function'],
     ['symbol', 'output is a symbol'],
     ['cycle', 'output.children[0].parent is a reference to an object it is part of'],
     ['Map', 'output.counts is a Map'],

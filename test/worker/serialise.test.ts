@@ -1,3 +1,6 @@
+import { createHash, createSecretKey } from 'node:crypto'
+import { Readable } from 'node:stream'
+import { runInNewContext } from 'node:vm'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { NotJsonError, toJson } from '../../src/worker/serialise.ts'
@@ -138,6 +141,47 @@ describe('toJson', () => {
     ['a SharedArrayBuffer', new SharedArrayBuffer(1), 'bytes', 'Yield a Buffer'],
   ] as [string, unknown, string, string][])('refuses %s, which is no plain data', (_, value, what, mend) => {
     expect(refusalOf({ a: [value] })).toContain(`output.a[0] is ${what}, which JSON cannot say. ${mend}`)
+  })
+
+  // Seen: what is of another realm, or no global, was written as {}.
+  it.each([
+    ['Map', runInNewContext('new Map([[1, 2]])'), 'a Map'],
+    ['Set', runInNewContext('new Set([1])'), 'a Set'],
+    ['RegExp', runInNewContext('/x/'), 'a RegExp'],
+    ['Error', runInNewContext('new TypeError("t")'), 'an error (TypeError)'],
+    ['promise', runInNewContext('Promise.resolve(1)'), 'a promise'],
+    ['ArrayBuffer', runInNewContext('new ArrayBuffer(1)'), 'bytes'],
+    ['invalid Date', runInNewContext('new Date(NaN)'), 'an invalid Date'],
+    ['iterator', runInNewContext('[1].values()'), 'an iterator'],
+    ['number format', new Intl.NumberFormat(), 'an Intl.NumberFormat'],
+    ['WebAssembly memory', runInNewContext('new WebAssembly.Memory({ initial: 1 })'), 'a WebAssembly.Memory'],
+    ['key', createSecretKey(Buffer.from('k')), 'an object of Node (SecretKeyObject)'],
+    ['hash', createHash('sha256'), 'an object of Node (Hash)'],
+    ['stream of Node', Readable.from([]), 'an object of Node (Readable)'],
+  ] as [string, unknown, string][])(
+    'refuses what is no plain data wherever it was made: %s',
+    (_, value, what) => {
+      expect(refusalOf({ a: [value] })).toContain(`output.a[0] is ${what}, which JSON cannot say.`)
+    },
+  )
+
+  it('takes plain data of another realm, and classes with a tag of their own', () => {
+    class Money {
+      cents = 250
+      get [Symbol.toStringTag](): string {
+        return 'Money'
+      }
+    }
+    const value = [runInNewContext('({ a: [1, { b: new Date(0) }] })'), new Money()]
+    expect(toJson(value, 'output')).toBe('[{"a":[1,{"b":"1970-01-01T00:00:00.000Z"}]},{"cents":250}]')
+  })
+
+  // Seen: it was called an invalid date.
+  it('takes a Date that a toJSON gives', () => {
+    expect(toJson({ at: { toJSON: () => new Date(0) } }, 'output')).toBe('{"at":"1970-01-01T00:00:00.000Z"}')
+    expect(refusalOf({ at: { toJSON: () => new Date(Number.NaN) } })).toContain(
+      'output.at is an invalid Date',
+    )
   })
 
   it('takes what has a toJSON, boxed values, and classes of an author that share a name with one of ours', () => {
