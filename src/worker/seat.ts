@@ -49,17 +49,29 @@ export function seatOf(process: HandlerProcess, was: Pick<Seat, 'wasSpare' | 'wa
   }
 }
 
-/** How many processes are to be loaded now that so many jobs wait which none can take. */
-export function countMissing(seats: readonly Seat[], executors: number, needed: number): number {
+export interface Staff {
+  /** How many processes share the jobs. */
+  executors: number
+  /** So many jobs wait that no process can take. */
+  needed: number
+  /** Every job has a process of its own: then those that wait have one each. */
+  isOnePerJob: boolean
+}
+
+/** How many processes are to be loaded now. */
+export function countMissing(seats: readonly Seat[], { executors, needed, isOnePerJob }: Staff): number {
   let free = executors
   let loading = 0
   let lasting = 0
+  let isAwaiting = false
   for (const { state, isDoomed, isGoing, isAwaited, runs } of seats) {
     if (state === 'loading') loading += 1
+    isAwaiting ||= isAwaited
     // One that is doomed keeps its place to its end: what comes in it may fare the same.
     if (state !== 'retiring' || isDoomed || isAwaited) free -= 1
     // A model is large, and a port is one process's: what runs on has a successor beside it only for a job that waits.
     else if (!isGoing && runs.size > 0) lasting += 1
   }
-  return Math.max(free - lasting, Math.min(free, needed - loading))
+  const wanted = needed - loading
+  return Math.max(free - lasting, isOnePerJob && !isAwaiting ? wanted : Math.min(free, wanted))
 }

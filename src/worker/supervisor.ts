@@ -201,7 +201,12 @@ export class Supervisor {
   }
 
   get #missing(): number {
-    return countMissing([...this.#seats], this.#options.executors, this.#needed)
+    const staff = {
+      executors: this.#options.executors,
+      needed: this.#needed,
+      isOnePerJob: this.#facts?.refresh ?? false,
+    }
+    return countMissing([...this.#seats], staff)
   }
 
   #makeSpare(): void {
@@ -272,7 +277,15 @@ export class Supervisor {
     this.#failedBeside = 0
     this.#first.resolve()
     this.#options.listener.onReady()
+    this.#dismissSurplus(seat)
     this.#ensure()
+  }
+
+  /** The job that it was loaded for has gone elsewhere, or is wanted no more. */
+  #dismissSurplus(seat: Seat): void {
+    if (seat.state !== 'ready' || seat.runs.size > 0 || this.ready.length <= this.#options.executors) return
+    seat.state = 'retiring'
+    this.#leaveWhenEmpty(seat)
   }
 
   async #startFailed({ round }: Seat, cause: Error): Promise<void> {

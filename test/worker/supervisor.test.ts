@@ -51,6 +51,18 @@ describe('a process is replaced between jobs', () => {
     expect(new Set(outputs).size).toBe(3)
   })
 
+  // Seen: their processes were loaded one after the other, so that the last of many jobs waited for all of these loads.
+  it('when the definition says so, those of waiting jobs loaded side by side, and no more of them', async () => {
+    const env = { ...process.env, LOADED: join(temporaryDir(), 'loaded') }
+    const executor = await startExecutor('refreshes-slowly.ts', { env, settings: { spare: 'none' } })
+    const runs = [1, 2, 3, 4].map((n) => executor.run({}, { id: `job-${n}` }))
+    for (const n of [1, 2, 3, 4]) await executor.logs.first(({ id }) => id === `job-${n}`)
+    expect(executor.executor.processes).toBe(4)
+    for (const run of runs) run.abort('cancelled')
+    await Promise.all(runs.map(({ outcome }) => outcome))
+    await vi.waitUntil(() => executor.executor.processes === 1, { timeout: 10_000 })
+  })
+
   it('when the handler asks for it, which is no part of its output', async () => {
     const executor = await startExecutor('tells-its-process.ts')
     const first = await pidOf(executor)
