@@ -15,15 +15,46 @@ const REAL_MS = 1_000
 
 /** There is one clock in a process to be faked: works that want it take their turns. */
 let turns: Promise<void> = Promise.resolve()
+/** The work whose time is faked now. */
+let faked: Promise<void> | undefined
+/** Works that go by the real time: on a fake clock their timers would never fire, or fire too early. */
+const real = new Set<Promise<unknown>>()
+
+/**
+ * Runs `work` while no timers are fake; several such works run side by side. It waits for a work on fake time that has begun,
+ * and not for one that waits itself: that may be waiting for whoever called this.
+ */
+export async function onRealTime(work: () => Promise<void>): Promise<void> {
+  while (faked) await faked
+  const own = work()
+  const ended = own.catch(() => undefined)
+  real.add(ended)
+  try {
+    await own
+  } finally {
+    real.delete(ended)
+  }
+}
 
 /**
  * Runs `work` while the timers of this process are fake; `at` calls back once so much of their time has passed. Resolves
  * once the work is over, or has gone on for a grace after the call as if nothing had been.
  */
 export function onFakeTime(work: () => Promise<void>, at: { ms: number; call: () => void }): Promise<void> {
-  const own = turns.then(() => runOnFakeTime(work, at))
+  const own = turns.then(() => inTurn(work, at))
   turns = own.catch(() => undefined)
   return own
+}
+
+async function inTurn(work: () => Promise<void>, at: { ms: number; call: () => void }): Promise<void> {
+  while (real.size > 0) await Promise.all(real)
+  const own = runOnFakeTime(work, at)
+  faked = own.catch(() => undefined)
+  try {
+    await own
+  } finally {
+    faked = undefined
+  }
 }
 
 async function runOnFakeTime(work: () => Promise<void>, at: { ms: number; call: () => void }): Promise<void> {

@@ -11,7 +11,7 @@ import { Masker } from '../worker/mask.ts'
 import type { FromChild } from '../worker/messages.ts'
 import { removeFolder } from '../worker/scratch.ts'
 import { describeThrown } from '../worker/thrown.ts'
-import { GRACE_MS, onFakeTime } from './fake-time.ts'
+import { GRACE_MS, onFakeTime, onRealTime } from './fake-time.ts'
 
 /** One chunk as readers of the stream see it. */
 export interface TestChunk {
@@ -98,13 +98,13 @@ export function createTestWorker<Schema extends StandardSchemaV1, Input>(
     stop = undefined
     const over = async (): Promise<TestResult> => {
       try {
-        await (ready ??= setUp())
+        await onRealTime(() => (ready ??= setUp()))
       } catch (thrown) {
         return run.failed({ ...describeThrown(thrown), code: 'SETUP_FAILED' })
       }
       const execute = (): Promise<void> => run.execute(input, job.executionTimeout)
       if (stopping) await onFakeTime(execute, { ms: stopping.ms, call: () => run.abort(stopping.reason) })
-      else await execute()
+      else await onRealTime(execute)
       return run.result
     }
     return { over: over(), cancel: () => run.abort('cancelled') }

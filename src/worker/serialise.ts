@@ -168,10 +168,8 @@ export function isPlain(value: object): boolean {
 }
 
 function isNative(made: object): boolean {
-  return sourceOf.call(made).endsWith('{ [native code] }')
+  return Function.prototype.toString.call(made).endsWith('{ [native code] }')
 }
-
-const sourceOf = Function.prototype.toString
 
 /** As `Intl.NumberFormat`, which says more than the name of its constructor. */
 function tagOf(prototype: object): string | undefined {

@@ -270,6 +270,41 @@ describe('a stop after some time', () => {
   })
 
   // Seen: the second one rejected, as the timers were fake already.
+  // Seen: the timers of the other run were fake as well while it began, and gone when they were due: it never ended.
+  it('takes turns with runs that have no stop, whichever was first', async () => {
+    const beside = createTestWorker(async () => {
+      const from = performance.now()
+      await new Promise((resolve) => setTimeout(resolve, 50))
+      return performance.now() - from
+    })
+    const results = await Promise.all([
+      beside.run({}),
+      waiting.cancelAfter(60_000).run({ ms: 90_000 }),
+      beside.run({}),
+      waiting.run({ ms: 10_000 }, { executionTimeout: 50 }),
+      beside.run({}),
+    ])
+    expect(results.map(({ status }) => status)).toEqual([
+      'COMPLETED',
+      'CANCELLED',
+      'COMPLETED',
+      'TIMED_OUT',
+      'COMPLETED',
+    ])
+    for (const { output } of results.filter(({ status }) => status === 'COMPLETED'))
+      expect(output).toBeGreaterThan(45)
+  })
+
+  it('waits for a run that began meanwhile on behalf of another one', async () => {
+    const outer = createTestWorker(async () => {
+      const stopped = waiting.cancelAfter(1_000).run({ ms: 5_000 })
+      const { status } = await createTestWorker(async () => 'inner').run({})
+      return { status, stopped: stopped instanceof Promise }
+    })
+    expect((await outer.run({})).output).toEqual({ status: 'COMPLETED', stopped: true })
+    expect((await waiting.run({ ms: 0 })).status).toBe('COMPLETED')
+  })
+
   it('stops several runs in turn', async () => {
     const results = await Promise.all([
       waiting.cancelAfter(1_000).run({ ms: 5_000 }),
