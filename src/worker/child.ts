@@ -3,6 +3,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { writeFileSync, writeSync } from 'node:fs'
 import { Socket } from 'node:net'
+import { StringDecoder } from 'node:string_decoder'
 import { Worker } from 'node:worker_threads'
 import type { JobError } from '../job/job.ts'
 import { limits } from '../job/limits.ts'
@@ -186,16 +187,23 @@ function offerToTheKernel(): void {
 function markOutput(): void {
   for (const stream of [process.stdout, process.stderr]) {
     const marker = new LineMarker()
+    // A character may come in two writes, as from a program whose output is passed on.
+    const decoder = new StringDecoder('utf8')
+    let last: number | undefined
     const write = stream.write.bind(stream)
     stream.write = (chunk: Uint8Array | string, ...rest: unknown[]): boolean => {
       const run = current.getStore()
       const encoding = typeof rest[0] === 'string' ? (rest[0] as BufferEncoding) : undefined
+      // What was begun by another, or in bytes before a text, comes to no more.
+      const cut = run !== last || typeof chunk === 'string' ? decoder.end() : ''
+      const begun = cut === '' ? '' : marker.mark(cut, last)
+      last = run
       const text =
         typeof chunk === 'string'
           ? bytesFrom(chunk, encoding).toString('utf8')
-          : bytesFrom(chunk).toString('utf8')
+          : decoder.write(bytesFrom(chunk))
       const callback = rest.find((one) => typeof one === 'function') as (() => void) | undefined
-      return write(marker.mark(masker.mask(text), run), callback)
+      return write(begun + marker.mark(masker.mask(text), run), callback)
     }
   }
 }

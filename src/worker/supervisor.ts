@@ -2,10 +2,10 @@
 
 import { backoffMs } from '../lib/backoff.ts'
 import { pause, type Clock } from '../lib/clock.ts'
-import type { JobError } from '../job/job.ts'
 import type { WorkerEvents } from './events.ts'
 import type { Death } from './death.ts'
-import { HandlerProcess, UnreadyError, type ProcessMessage } from './handler-process.ts'
+import { diedBefore } from './failed-start.ts'
+import { HandlerProcess, type ProcessMessage } from './handler-process.ts'
 import type { HandlerFacts, Stall } from './messages.ts'
 import type { OutputLine } from './output-lines.ts'
 import { countMissing, seatOf, type Seat } from './seat.ts'
@@ -373,18 +373,4 @@ export class Supervisor {
     seat.mayLeave = true
     void seat.process.leave(LEAVE_MS)
   }
-}
-
-function diedBefore(what: string, { accident, signal, exitCode }: Death): UnreadyError {
-  const how = signal ? `signal ${signal}` : `exit code ${exitCode}`
-  const message = accident
-    ? `An error outside of any job ended the handler's process: ${accident.type}: ${accident.message}${placeOf(accident)}. Look at what the handler's file or its setup() left running.`
-    : `The handler's process ended before ${what} (${how}). Look at what the handler's file or its setup() left running.`
-  return new UnreadyError('EXECUTOR_DIED', message)
-}
-
-/** Where it was thrown, in brackets. */
-function placeOf({ stack }: JobError): string {
-  const frame = stack?.split('\n').find((line) => /^\s+at /.test(line))
-  return frame === undefined ? '' : ` (${frame.trim()})`
 }

@@ -400,6 +400,18 @@ describe('a blocked event loop', () => {
 })
 
 describe('printed lines', () => {
+  // Seen: each byte of a character that came in two writes was a character of its own that says nothing.
+  it('are whole, also where a character comes in several writes', async () => {
+    const executor = await startExecutor('prints-in-pieces.ts')
+    await executor.outputOf({ text: 'grüße 😀' }, { id: 'a' })
+    for (const stream of ['stdout', 'stderr'] as const)
+      expect(await executor.lines.first((line) => line.stream === stream)).toEqual({
+        stream,
+        line: 'grüße 😀',
+        ids: ['a'],
+      })
+  })
+
   it('carry the job that printed them, whole, its secrets masked', async () => {
     const executor = await startExecutor('prints-beside-others.ts')
     const s3Config = {
