@@ -63,7 +63,21 @@ function logJobs(events: WorkerEvents, log: Logger): void {
     log.warn(fields, `handler has blocked its event loop for ${blockedMs} ms${place}`)
   })
   events.on('line', ({ stream, line, ids }) => log.info({ ...whose(ids), stream }, line))
-  events.on('log', ({ id, level, fields, message }) => log[level]({ ...fields, jobId: id }, message))
+  // An error comes from the handler's process as what describes it, and is not to be described again.
+  const ofHandlers = log.child({}, { serializers: { err: (err: unknown) => err } })
+  events.on('log', ({ id, level, fields, message }) =>
+    ofHandlers[level]({ ...renamed(fields), jobId: id }, message),
+  )
+}
+
+/** What a line says of itself, in the words of pino and ours. */
+const OWN_KEYS = new Set(['level', 'time', 'pid', 'hostname', 'name', 'msg', 'jobId'])
+
+/** An author's fields of these names would be second keys of the same name, and readers take the last one. */
+function renamed(fields: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(fields).map(([key, value]) => [OWN_KEYS.has(key) ? `${key}_` : key, value]),
+  )
 }
 
 function logProcesses(events: WorkerEvents, log: Logger): void {
