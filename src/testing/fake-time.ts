@@ -25,7 +25,7 @@ const real = new Set<Promise<unknown>>()
  * and not for one that waits itself: that may be waiting for whoever called this.
  */
 export async function onRealTime(work: () => Promise<void>): Promise<void> {
-  while (faked) await faked
+  for (let before = faked; before; before = faked) await before
   const own = work()
   const ended = own.catch(() => undefined)
   real.add(ended)
