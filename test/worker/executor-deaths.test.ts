@@ -1,5 +1,7 @@
+import { join } from 'node:path'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { isRunning } from '../support/children.ts'
+import { temporaryDir } from '../support/processes.ts'
 import { startExecutor } from '../support/test-executor.ts'
 
 describe('a handler that ends its process', () => {
@@ -40,6 +42,15 @@ describe('a handler that ends its process', () => {
     const culprit = executor.run({ exit: true }, { id: 'culprit' })
     expect(await culprit.outcome).toMatchObject({ kind: 'failed', error: { code: 'EXITED' } })
     expect(await neighbour.outcome).toMatchObject({ kind: 'stopped', reason: 'shutdown' })
+  })
+
+  it('is charged with the exit of a timer that its file has set, when it ran alone', async () => {
+    const env = { ...process.env, EXIT: join(temporaryDir(), 'exit') }
+    const executor = await startExecutor('exits-by-itself.ts', { env })
+    expect(await executor.errorOf({})).toMatchObject({
+      code: 'EXITED',
+      message: expect.stringContaining('exited with code 7'),
+    })
   })
 
   // Seen: with output on its way nobody was told whose exit it was, and both jobs went back, counted.
