@@ -4,6 +4,10 @@ import { Latch } from '../lib/latch.ts'
 
 /** How often such a worker pings unless it is set otherwise. */
 const PING_MS = 10_000
+/** A process polls again within a second; a pause longer than this, without any poll, is between two processes. */
+const PROCESS_PAUSE_MS = 1_500
+/** Who still polls so long after it asked to be recycled is not going to be. */
+const RETIRED_MS = 30_000
 /** A job that waits for so long has nobody else to run it. */
 const WITHHELD_MS = 600_000
 /** Longer gaps are breaks, not intervals. */
@@ -22,9 +26,10 @@ export class ForeignWorker {
   /** Jobs it holds, with the monotonic time at which it took them; those it had before this server do not count. */
   readonly holds = new Map<string, number>()
   heardAt: number
-  /** It asked to be recycled: it gets no more jobs until another process polls in its place. */
-  isRetired = false
   isUnhealthy = false
+  #openPolls = 0
+  #polledUntil = 0
+  #retiredAt: number | undefined
   #pingedAt: number | undefined
   #pingEveryMs = PING_MS
   #cutAt: number | undefined
@@ -57,14 +62,31 @@ export class ForeignWorker {
     return this.#orders
   }
 
-  polled(): void {
+  pollBegins(now: number): void {
     this.#cutAt = undefined
+    const pausedMs = this.#openPolls === 0 ? now - this.#polledUntil : 0
+    const retiredMs = this.#retiredAt === undefined ? 0 : now - this.#retiredAt
+    if (pausedMs > PROCESS_PAUSE_MS || retiredMs > RETIRED_MS) this.#retiredAt = undefined
+    this.#openPolls += 1
   }
 
-  /** A poll was cut off at its end: when no other follows, its process is gone, whoever still pings in its name. */
-  cut(now: number): void {
+  /** `isCut`: its connection broke. When no other poll follows, its process is gone, whoever still pings in its name. */
+  pollEnds(now: number, isCut: boolean): void {
+    this.#openPolls -= 1
+    this.#polledUntil = now
+    if (!isCut) return
     this.#cutAt ??= now
-    this.isRetired = false
+    this.#retiredAt = undefined
+  }
+
+  /** It asked to be recycled: it gets no more jobs until another process polls in its place, or nobody recycles it. */
+  get isRetired(): boolean {
+    return this.#retiredAt !== undefined
+  }
+
+  retire(now: number): void {
+    this.#retiredAt = now
+    this.#polledUntil = now
   }
 
   isGone(now: number): boolean {

@@ -68,10 +68,8 @@ export class ForeignWorkers {
     isOver = true
     leave()
     const now = clock.monotonic()
-    if (gone.aborted) {
-      known.cut(now)
-      this.giveBack(endpoint, worker, leases)
-    }
+    known.pollEnds(now, gone.aborted)
+    if (gone.aborted) this.giveBack(endpoint, worker, leases)
     for (const { id } of leases) known.holds.set(id, now)
     this.#heard(endpoint, worker)
     return leases
@@ -107,10 +105,8 @@ export class ForeignWorkers {
     while (known.stopsAfter(since).length === 0 && !isOver()) {
       await known.news.wait(clock, until - clock.monotonic(), [gone, stopping])
     }
-    if (gone.aborted) {
-      known.cut(clock.monotonic())
-      return []
-    }
+    known.pollEnds(clock.monotonic(), gone.aborted)
+    if (gone.aborted) return []
     known.told = known.orders
     return known.stopsAfter(since)
   }
@@ -144,7 +140,7 @@ export class ForeignWorkers {
 
   /** It is given no more; whoever started it should start it anew. A process that is leaving waits for its polls to end. */
   #retire(endpoint: string, worker: string, known: ForeignWorker): void {
-    known.isRetired = true
+    known.retire(this.#options.clock.monotonic())
     known.news.set()
     for (const end of known.takes) end()
     this.#options.onRetired({ endpoint, worker })
@@ -200,7 +196,7 @@ export class ForeignWorkers {
 
   #polled(endpoint: string, worker: string): ForeignWorker {
     const known = this.#heard(endpoint, worker)
-    known.polled()
+    known.pollBegins(this.#options.clock.monotonic())
     return known
   }
 

@@ -174,7 +174,7 @@ export class Queue {
     }
   }
 
-  /** Readers may be slow and many: what is held for all of them together is bounded, and each gets its share. */
+  /** Readers may be slow and many: what chunks are held for all of them together is bounded, and each gets its share. */
   #roomForAnAnswer(): number {
     const share = HELD_FOR_READERS_BYTES / (this.#answersUnderWay + 1)
     return Math.min(limits.streamReadBytes, Math.max(limits.chunkBytes, share))

@@ -225,6 +225,24 @@ describe('a foreign worker', () => {
     expect(clock.now() - since).toBeGreaterThanOrEqual(25_000)
   })
 
+  it('gets jobs again as another process by the same id, and when nobody recycles it', async () => {
+    const w1 = startWorker()
+    const retire = async (): Promise<string> => {
+      const [first, second] = [await submit(), await submit()]
+      await w1.take()
+      await w1.done(first, '{"output": 1, "stopPod": true}')
+      return second
+    }
+    const second = await retire()
+    await pass(2_000)
+    expect(await w1.take()).toMatchObject({ status: 200, body: { id: second } })
+    await w1.done(second, '{"output": 1}')
+    const third = await retire()
+    expect((await moving(w1.take())).status).toBe(204)
+    expect((await moving(w1.take())).status).toBe(204)
+    expect(await w1.take()).toMatchObject({ status: 200, body: { id: third } })
+  })
+
   it('gets no job on a take that it held when it asked to be recycled', async () => {
     const w1 = startWorker()
     const first = await submit()

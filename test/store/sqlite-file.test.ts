@@ -171,9 +171,11 @@ describe('a queue file', () => {
     )
     expect(listed).toContain('jobs_endpoint')
     expect(listed).not.toContain('TEMP B-TREE')
-    expect(plan(`select seq from deliveries where due_at <= 5 order by due_at limit 3`)).toContain(
-      'deliveries_due',
-    )
+    const owed = plan(`select seq from deliveries where origin = 'o' and due_at <= 5 order by due_at limit 3`)
+    expect(owed).toContain('deliveries_origin')
+    expect(owed).not.toContain('TEMP B-TREE')
+    expect(plan(`select min(origin) from deliveries where origin > 'o'`)).toContain('deliveries_origin')
+    expect(plan(`select min(due_at) from deliveries`)).toContain('deliveries_due')
     db.close()
   })
 })

@@ -146,6 +146,7 @@ const migrations: readonly string[] = [
     input blob not null
   );
   create index deliveries_due on deliveries (due_at);
+  create index deliveries_origin on deliveries (origin, due_at);
   create index deliveries_job on deliveries (id);
   `,
 ]

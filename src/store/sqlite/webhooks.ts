@@ -18,9 +18,16 @@ export class SqliteWebhooks implements WebhookStore {
     return commits.submit(() =>
       statements
         .all(
-          `update deliveries set due_at = $now + $holdMs where seq in (
-             select seq from deliveries where due_at <= $now
-               and origin not in (select value from json_each($without)) order by due_at limit $count)
+          // Origin by origin: what one of them is owed, however much that is, costs the others nothing.
+          `with recursive origins (origin) as (
+             select min(origin) from deliveries
+             union all
+             select (select min(origin) from deliveries where origin > origins.origin) from origins
+               where origin is not null)
+           update deliveries set due_at = $now + $holdMs where seq in (
+             select due.seq from origins join deliveries due on due.seq in (
+               select seq from deliveries where origin = origins.origin and due_at <= $now order by due_at limit $count)
+             where origins.origin not in (select value from json_each($without)) order by due.due_at limit $count)
            returning *`,
           { count, holdMs, without: JSON.stringify(without), now },
         )
