@@ -94,12 +94,13 @@ export class ChildRun {
 
   #ended(): Pick<
     Extract<FromChild, { type: 'completed' }>,
-    'run' | 'executionMs' | 'refresh' | 'rssBytes' | 'scratch'
+    'run' | 'executionMs' | 'isStream' | 'refresh' | 'rssBytes' | 'scratch'
   > {
     this.#hasEnded = true
     return {
       run: this.#message.run,
       executionMs: this.#executionMs,
+      ...(this.#isStreaming && { isStream: true }),
       ...(this.#wantsRefresh && { refresh: true }),
       ...(this.#hasScratch && { scratch: true }),
       ...(this.#reportsMemory && { rssBytes: process.memoryUsage.rss() }),

@@ -228,17 +228,9 @@ export class Executor {
       case 'log':
         return void this.#options.events.emit('log', { id: run.assignment.id, ...message })
       case 'completed':
-        return this.#end(
-          run,
-          { kind: 'completed', output: payload, executionMs: message.executionMs },
-          message,
-        )
+        return this.#end(run, { kind: 'completed', output: payload, ...saidAtEnd(message) }, message)
       case 'failed':
-        return this.#end(
-          run,
-          { kind: 'failed', error: message.error, executionMs: message.executionMs },
-          message,
-        )
+        return this.#end(run, { kind: 'failed', error: message.error, ...saidAtEnd(message) }, message)
       default:
         message satisfies never
     }
@@ -351,4 +343,11 @@ export class Executor {
   #idsIn(seat: Seat): string[] {
     return [...seat.runs].flatMap((number) => this.#runs.get(number)?.assignment.id ?? [])
   }
+}
+
+function saidAtEnd({ executionMs, isStream }: { executionMs: number; isStream?: boolean | undefined }): {
+  executionMs: number
+  isStream?: true
+} {
+  return isStream ? { executionMs, isStream } : { executionMs }
 }

@@ -29,6 +29,8 @@ const run = z.int().min(0)
 const ended = {
   run,
   executionMs: z.number().min(0),
+  /** Whether the handler made a generator, also one that yielded nothing. */
+  isStream: z.boolean().optional(),
   /** The handler wants the next job to begin in a fresh process. */
   refresh: z.boolean().optional(),
   /** Whether it made its scratch folder, which is to be removed. */

@@ -8,6 +8,8 @@ export type Outcome = {
   executionMs: number
   /** The handler, or its definition, wants the next job to begin in a fresh process. */
   refresh?: true
+  /** The handler made a generator, be it one that yielded nothing. */
+  isStream?: true
 } & (
   | { kind: 'completed'; output: Uint8Array }
   | { kind: 'failed'; error: JobError }

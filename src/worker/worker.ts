@@ -310,8 +310,9 @@ function assignmentOf(lease: LeaseHead, input: Uint8Array): Assignment {
 
 /** What the queue is told; nothing for a job that it has taken back by itself. */
 function endedOf(ref: LeaseRef, outcome: Outcome): Ended | undefined {
-  const { executionMs, refresh } = outcome
-  const base = { ...ref, executionMs, ...(refresh && { refresh }) }
+  const { executionMs, refresh, isStream } = outcome
+  // The outbox knows how many there were, if any.
+  const base = { ...ref, executionMs, ...(refresh && { refresh }), ...(isStream && { chunks: 0 }) }
   switch (outcome.kind) {
     case 'completed':
       return { ...base, outcome: 'completed', bytes: outcome.output.byteLength }

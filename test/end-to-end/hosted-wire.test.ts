@@ -85,6 +85,8 @@ describe('longshore start with the variables of the hosted platform', () => {
     for await (const chunk of client.stream(id)) chunks.push(chunk.output)
     expect(chunks).toEqual(['a', { b: 1 }, 3])
     expect(await client.status(id)).toMatchObject({ status: 'COMPLETED', output: [] })
+    const none = await client.runsync({ input: { values: [] } })
+    expect(none).toMatchObject({ status: 'COMPLETED', output: [] })
     expect(await worker.kill('SIGTERM')).toBe(0)
     await startHosted(endpointUrl, 'yields-an-aggregate.ts')
     const record = await client.runsync({ input: {} })
