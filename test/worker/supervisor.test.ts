@@ -192,7 +192,8 @@ describe('a warm spare that cannot be set up beside the process that has what it
       expect(await executor.outputOf({})).toBe('done')
       expect(performance.now() - from).toBeLessThan(2_500)
     }
-    expect(executor.unready.all.every(({ isSpare }) => isSpare)).toBe(true)
+    // One may have been tried before the process that it replaces had ended.
+    expect(executor.unready.all.every(({ isSpare, isBeside }) => isSpare || isBeside)).toBe(true)
   })
 })
 
