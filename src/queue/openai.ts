@@ -38,12 +38,7 @@ export async function askOpenAi(queue: Queue, endpoint: string, request: OpenAiR
       `The job ${id} did not end while it was waited for.`,
     )
   }
-  const failure = openAiFailure(record)
-  if (failure) throw failure
-  const value = oneValueOf(record, await allChunks(queue, endpoint, record))
-  const error = openAiErrorOf(value)
-  if (error) throw error
-  return value
+  return answerOf(record, await allChunks(queue, endpoint, record))
 }
 
 /**
@@ -118,20 +113,19 @@ async function* piecesOf(news: AsyncGenerator<JobNews>): AsyncGenerator<Uint8Arr
 
 /** One value of the handler as the client reads it. An object with an error ends the stream. */
 function pieceOf(chunks: readonly StoredChunk[]): Uint8Array {
-  const [value] = joinChunks(chunks.map(lastOfItsValue))
+  const [first] = chunks
+  // Text is passed on piece by piece, the last of its value or not.
+  const [value] = first?.part?.as === 'text' ? [parsed(first).output] : joinChunks(chunks.map(parsed))
   if (typeof value === 'string') return Buffer.from(value)
   if (value instanceof Uint8Array) return value
-  const text = chunks.length === 1 && chunks[0] ? chunks[0].output : Buffer.from(JSON.stringify(value))
+  const text = chunks.length === 1 && first ? first.output : Buffer.from(JSON.stringify(value))
   const error = openAiErrorOf(text)
   if (error) throw error
   return asEvent(text)
 }
 
-/** Text is passed on piece by piece; each is then a value of its own. */
-function lastOfItsValue(chunk: StoredChunk): Pick<Chunk, 'output' | 'part'> {
-  const output: unknown = JSON.parse(Buffer.from(chunk.output).toString('utf8'))
-  if (!chunk.part || chunk.part.as === 'text') return { output }
-  return { output, part: chunk.part }
+function parsed({ output, part }: StoredChunk): Pick<Chunk, 'output' | 'part'> {
+  return { output: JSON.parse(Buffer.from(output).toString('utf8')) as unknown, ...(part && { part }) }
 }
 
 function* lastPiecesOf(record: JobRecord, sent: number): Generator<Uint8Array> {
@@ -139,11 +133,18 @@ function* lastPiecesOf(record: JobRecord, sent: number): Generator<Uint8Array> {
   if (failure) throw failure
   if (sent > 0) return
   // A handler that does not stream: its object is the only event.
-  const value = oneValueOf(record, [])
+  yield asEvent(answerOf(record, []))
+  yield asEvent(Buffer.from('[DONE]'))
+}
+
+/** What the job came to, be it an object or an error to throw. */
+function answerOf(record: JobRecord, chunks: readonly StoredChunk[]): Uint8Array {
+  const failure = openAiFailure(record)
+  if (failure) throw failure
+  const value = oneValueOf(record, chunks)
   const error = openAiErrorOf(value)
   if (error) throw error
-  yield asEvent(value)
-  yield asEvent(Buffer.from('[DONE]'))
+  return value
 }
 
 /** The output, or the one element of a list of values, or the one value that was streamed. */
@@ -160,11 +161,7 @@ function oneValueOf({ id, output }: JobRecord, chunks: readonly StoredChunk[]): 
 
 function valuesOf(chunks: readonly StoredChunk[]): Uint8Array[] {
   if (chunks.every(({ part }) => !part)) return chunks.map(({ output }) => output)
-  const parsed = chunks.map(({ output, part }) => ({
-    output: JSON.parse(Buffer.from(output).toString('utf8')) as unknown,
-    ...(part && { part }),
-  }))
-  return joinChunks(parsed).map((value) => Buffer.from(JSON.stringify(value)))
+  return joinChunks(chunks.map(parsed)).map((value) => Buffer.from(JSON.stringify(value)))
 }
 
 /** Read only where the record itself has no answer. */

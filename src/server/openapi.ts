@@ -79,6 +79,8 @@ const transform: Transform = (document) => {
   }
   const described = {
     ...schema,
+    // The same routes stand under both prefixes.
+    ...(url.startsWith('/compat/') && { tags: ['Compatible'] }),
     response: { ...(schema.response as object | undefined), '4xx': refusal, '5xx': refusal },
     ...(documentedBody && {
       body: { content: { [documentedBody.type]: { schema: jsonOf(documentedBody.schema) } } },

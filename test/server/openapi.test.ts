@@ -46,6 +46,13 @@ describe('/openapi.json', () => {
     )
   })
 
+  it('has every operation of the hosted dialect in a part of its own', () => {
+    const tagged = Object.entries(document.paths).flatMap(([path, methods]) =>
+      Object.values(methods).map(({ tags }) => [path.startsWith('/compat/'), tags[0] === 'Compatible']),
+    )
+    expect(tagged.filter(([isThere, isTagged]) => isThere !== isTagged)).toEqual([])
+  })
+
   it('tells the bounds that are enforced', () => {
     const { min: minimum, max: maximum } = limits.waitMs
     const wait = document.paths['/v2/{endpointId}/runsync']?.['post']?.parameters?.find(

@@ -217,7 +217,7 @@ describe('toJson', () => {
 
   it('refuses undefined in an array, also where an element is missing', () => {
     expect(refusalOf([1, undefined])).toContain('output[1] is undefined')
-    // oxlint-disable-next-line no-sparse-arrays
+    // oxlint-disable-next-line no-sparse-arrays -- the hole is what is refused
     expect(refusalOf({ a: [1, , 3] })).toContain('output.a[1] is undefined')
   })
 

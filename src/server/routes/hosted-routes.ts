@@ -18,10 +18,6 @@ import { delivery, hostedStreamBody, sendJson } from '../replies.ts'
 
 /** Their clients ask by either. */
 const EITHER = ['GET', 'POST'] as const
-const summary = (what: string): { summary: string; tags: string[] } => ({
-  summary: what,
-  tags: ['Compatible'],
-})
 
 export const hostedRoutes: FastifyPluginAsyncZod<{ queue: Queue }> = async (app, { queue }) => {
   app.route({
@@ -29,7 +25,7 @@ export const hostedRoutes: FastifyPluginAsyncZod<{ queue: Queue }> = async (app,
     url: '/status/:id',
     config: { permission: 'read', operation: 'status' },
     schema: {
-      ...summary('The record of a job, in the words of the hosted platform'),
+      summary: 'The record of a job, in the words of the hosted platform',
       params: jobParamsSchema,
       querystring: statusQuerySchema,
       response: { 200: hostedRecordSchema },
@@ -42,7 +38,7 @@ export const hostedRoutes: FastifyPluginAsyncZod<{ queue: Queue }> = async (app,
     url: '/status-sync/:id',
     config: { permission: 'read', operation: 'status' },
     schema: {
-      ...summary('The record of a job once it has ended, or as it is when the wait is over'),
+      summary: 'The record of a job once it has ended, or as it is when the wait is over',
       params: jobParamsSchema,
       querystring: runsyncQuerySchema,
       response: { 200: hostedRecordSchema },
@@ -60,7 +56,7 @@ export const hostedRoutes: FastifyPluginAsyncZod<{ queue: Queue }> = async (app,
     url: '/stream/:id',
     config: { permission: 'read', operation: 'stream' },
     schema: {
-      ...summary('New chunks of a job beside its status'),
+      summary: 'New chunks of a job beside its status',
       params: jobParamsSchema,
       querystring: streamQuerySchema,
       response: { 200: hostedStreamSchema },

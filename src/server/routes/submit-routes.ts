@@ -17,6 +17,8 @@ import type { Dialect } from '../../store/store.ts'
 import { delivery, sendJson } from '../replies.ts'
 import { submitHeaders } from '../submit-headers.ts'
 
+const tags = ['Jobs']
+
 export interface SubmitRoutesOptions {
   queue: Queue
   /** Whose words are spoken; those of this service when left out. */
@@ -25,7 +27,6 @@ export interface SubmitRoutesOptions {
 
 export const submitRoutes: FastifyPluginAsyncZod<SubmitRoutesOptions> = async (app, { queue, dialect }) => {
   const spoken = dialect ? { dialect } : {}
-  const tags = [dialect === 'hosted' ? 'Compatible' : 'Jobs']
 
   app.post('/run', {
     bodyLimit: limits.runBodyBytes,
