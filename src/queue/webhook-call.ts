@@ -1,7 +1,7 @@
 // One call of a webhook: the body, its signature, the addresses it may go to, and what counts as success.
 
 import { createHmac } from 'node:crypto'
-import { Agent } from 'undici'
+import { Agent, type Dispatcher } from 'undici'
 import { lookupPublic, refusePrivateHost } from '../lib/public-address.ts'
 
 export interface WebhookCallOptions {
@@ -9,6 +9,8 @@ export interface WebhookCallOptions {
   allowPrivate: boolean
   /** Signs each call when there is one. */
   signingSecret?: string
+  /** Makes the connections; by default one of its own, which goes to no private address unless that is allowed. */
+  dispatcher?: Dispatcher
 }
 
 export interface WebhookRequest {
@@ -28,15 +30,17 @@ const DRAIN_MS = 2_000
 /** Calls webhooks. Throws with a short sentence in `message` whatever the reason is that one was not delivered. */
 export class WebhookCall {
   readonly #options: WebhookCallOptions
-  readonly #agent: Agent
+  readonly #agent: Dispatcher
 
   constructor(options: WebhookCallOptions) {
     this.#options = options
-    this.#agent = new Agent({
-      connect: options.allowPrivate ? {} : { lookup: lookupPublic },
-      keepAliveTimeout: 4_000,
-      maxHeaderSize: 16_384,
-    })
+    this.#agent =
+      options.dispatcher ??
+      new Agent({
+        connect: options.allowPrivate ? {} : { lookup: lookupPublic },
+        keepAliveTimeout: 4_000,
+        maxHeaderSize: 16_384,
+      })
   }
 
   /** Resolves at a 2xx. What the receiver says beside its status is not read. */
@@ -62,8 +66,9 @@ export class WebhookCall {
     }
   }
 
+  /** A dispatcher that was given is its giver's to close. */
   async close(): Promise<void> {
-    await this.#agent.destroy()
+    if (!this.#options.dispatcher) await this.#agent.destroy()
   }
 
   async #post(

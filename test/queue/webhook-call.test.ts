@@ -1,6 +1,7 @@
 import { createHmac } from 'node:crypto'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { MockAgent } from 'undici'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { WebhookCall, type WebhookCallOptions } from '../../src/queue/webhook-call.ts'
 import { startReceiver } from '../support/receiver.ts'
@@ -82,7 +83,26 @@ describe('a webhook call', () => {
     await expect(call()(`${receiver.url}/4`)).rejects.toThrow('more than 3 redirects')
   })
 
-  it('goes to no private address, by literal, by name or by redirect, unless that is allowed', async () => {
+  it('follows no redirect to a private address', async () => {
+    const receiver = await startReceiver()
+    const { port } = new URL(receiver.url)
+    for (const host of ['127.0.0.1', 'localhost', '[::ffff:127.0.0.1]']) {
+      // The first hop has to be somebody public, and there is nobody.
+      const dispatcher = new MockAgent()
+      dispatcher.disableNetConnect()
+      const location = `http://${host}:${port}/inside`
+      dispatcher
+        .get('http://public.example')
+        .intercept({ path: '/hook', method: 'POST' })
+        .reply(307, '', { headers: { location } })
+      await expect(call({ allowPrivate: false, dispatcher })('http://public.example/hook')).rejects.toThrow(
+        /private address/,
+      )
+    }
+    expect(receiver.calls.all).toEqual([])
+  })
+
+  it('goes to no private address, by literal or by name, unless that is allowed', async () => {
     const receiver = await startReceiver()
     const strict = call({ allowPrivate: false })
     const { port } = new URL(receiver.url)
