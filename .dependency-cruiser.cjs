@@ -9,9 +9,10 @@ const layers = {
   queue: ['store', 'protocol', 'job', 'lib'],
   server: ['queue', 'store', 'protocol', 'resource', 'job', 'lib'],
   client: ['protocol', 'job', 'lib'],
-  worker: ['client', 'protocol', 'job', 'lib'],
-  testing: ['worker', 'job', 'lib'],
-  cli: ['server', 'resource', 'queue', 'store', 'worker', 'client', 'protocol', 'job', 'lib'],
+  s3: ['job', 'lib'],
+  worker: ['client', 'protocol', 's3', 'job', 'lib'],
+  testing: ['worker', 's3', 'job', 'lib'],
+  cli: ['server', 'resource', 'queue', 'store', 'worker', 'client', 'protocol', 's3', 'job', 'lib'],
 }
 
 const layerRules = Object.entries(layers).map(([layer, allowed]) => ({
@@ -25,12 +26,16 @@ const layerRules = Object.entries(layers).map(([layer, allowed]) => ({
 const doors = {
   'node:sqlite': ['^src/store/sqlite/', '^(node:)?sqlite$'],
   fastify: ['^src/server/', 'node_modules/(fastify|fastify-type-provider-zod|@fastify/[^/]+)/'],
-  undici: ['^src/(client/http|queue/webhook-call)\\.ts$', 'node_modules/undici/'],
+  undici: ['^src/(client/http|queue/webhook-call|s3/url-source)\\.ts$', 'node_modules/undici/'],
   pino: ['^src/(cli/logger|worker/log)\\.ts$', 'node_modules/pino(-pretty)?/'],
   commander: ['^src/cli/program\\.ts$', 'node_modules/commander/'],
   tsx: ['^src/worker/handler\\.ts$', 'node_modules/tsx/'],
   'prom-client': ['^src/(worker|server)/metrics\\.ts$', 'node_modules/prom-client/'],
   opentelemetry: ['^src/worker/tracing\\.ts$', 'node_modules/@opentelemetry/'],
+  'aws-sdk': ['^src/s3/(s3-bucket|upload-guard)\\.ts$', 'node_modules/@aws-sdk/'],
+  yauzl: ['^src/s3/unzip\\.ts$', 'node_modules/(@types/)?yauzl/'],
+  mime: ['^src/s3/upload\\.ts$', 'node_modules/mime/'],
+  'cli-progress': ['^src/cli/transfer-bars\\.ts$', 'node_modules/(@types/)?cli-progress/'],
   child_process: ['^src/worker/handler-process\\.ts$', '^(node:)?child_process$'],
 }
 
@@ -68,7 +73,10 @@ module.exports = {
       name: 'index-re-exports-only-what-authors-need',
       severity: 'error',
       from: { path: '^src/index\\.ts$' },
-      to: { path: '^src/', pathNot: '^src/(worker/define-handler|job/chunk)\\.ts$' },
+      to: {
+        path: '^src/',
+        pathNot: '^src/(worker/define-handler|job/chunk|s3/s3|s3/s3-from|s3/s3-error)\\.ts$',
+      },
     },
     ...layerRules,
     ...doorRules,

@@ -11,3 +11,17 @@ export {
   type JobLog,
 } from './worker/define-handler.ts'
 export { joinChunks, type Chunk } from './job/chunk.ts'
+export { s3From } from './s3/s3-from.ts'
+export { S3Error, type S3FailureCode } from './s3/s3-error.ts'
+export type {
+  Downloaded,
+  DownloadOptions,
+  ExtractOptions,
+  S3,
+  S3Options,
+  UploadBody,
+  UploadDirectoryOptions,
+  Uploaded,
+  UploadFileOptions,
+  UploadOptions,
+} from './s3/s3.ts'

@@ -1,0 +1,126 @@
+// Downloads: what is meant by a key, an s3:// or an https address, and where the file goes.
+
+import { stat } from 'node:fs/promises'
+import { extname, join, resolve } from 'node:path'
+import type { ObjectRef, RangeSource } from './bucket.ts'
+import { inParallel } from './in-parallel.ts'
+import { downloadTo } from './ranged-download.ts'
+import type { Downloaded, DownloadOptions } from './s3.ts'
+import { S3Error } from './s3-error.ts'
+import { eitherSignal, type Scope } from './scope.ts'
+import { beginTransfer } from './transfers.ts'
+
+const FILES_AT_A_TIME = 4
+const MAX_BYTES = 5_000_000_000
+/** Of a name in a folder; longer ones no file system takes. */
+const NAME_BYTES = 200
+
+/** Gives the source of a web address; made only when one is asked for. */
+export type FindWeb = (address: string) => Promise<RangeSource>
+
+export async function download(
+  scope: Scope,
+  from: string,
+  options: DownloadOptions,
+  findWeb: FindWeb,
+): Promise<Downloaded> {
+  const { maxBytes = MAX_BYTES } = options
+  if (!(maxBytes >= 0))
+    throw new S3Error('S3_OPTION_INVALID', `maxBytes must be a number from 0, got ${maxBytes}.`)
+  const signal = eitherSignal(scope, options.signal)
+  signal.throwIfAborted()
+  const { source, name } = await sourceOf(scope, from, findWeb)
+  const path = await placeOf(scope, name, options.to)
+  const transfer = beginTransfer({ direction: 'download', name }, scope.tell, scope.clock)
+  const { bytes, contentType } = await downloadTo(source, path, {
+    maxBytes,
+    signal,
+    clock: scope.clock,
+    transfer,
+  })
+  return { path, bytes, ...(contentType !== undefined && { contentType }) }
+}
+
+export function downloadAll(
+  scope: Scope,
+  all: readonly string[],
+  options: DownloadOptions,
+  findWeb: FindWeb,
+): Promise<Downloaded[]> {
+  // Each has a name of its own, so the place can only be a folder.
+  const to = options.to === undefined ? undefined : join(options.to, '/')
+  return inParallel(all, FILES_AT_A_TIME, eitherSignal(scope, options.signal), (from, signal) =>
+    download(scope, from, { ...options, signal, ...(to !== undefined && { to }) }, findWeb),
+  )
+}
+
+async function sourceOf(
+  scope: Scope,
+  from: string,
+  findWeb: FindWeb,
+): Promise<{ source: RangeSource; name: string }> {
+  if (typeof from !== 'string' || from === '')
+    throw new S3Error(
+      'S3_OPTION_INVALID',
+      `What to download must be a key, an s3:// or an https:// address, got ${from === '' ? 'an empty text' : typeof from}.`,
+    )
+  if (/^https?:\/\//i.test(from))
+    return { source: await findWeb(from), name: lastOf(URL.parse(from)?.pathname ?? '') }
+  const bucket = await scope.bucket()
+  const ref = refOf(bucket.name, from)
+  return { source: bucket.source(ref), name: lastOf(ref.key) }
+}
+
+function refOf(own: string, from: string): ObjectRef {
+  if (!/^s3:\/\//i.test(from)) return { bucket: own, key: from }
+  const [, bucket, key] = /^s3:\/\/([^/]+)\/(.+)$/is.exec(from) ?? []
+  if (bucket === undefined || key === undefined)
+    throw new S3Error('S3_OPTION_INVALID', `An address of an object is s3://bucket/key, got '${from}'.`)
+  return { bucket, key }
+}
+
+/** A name that a folder can have, whatever the address is. */
+function lastOf(path: string): string {
+  const last = path.split('/').findLast((segment) => segment !== '') ?? ''
+  let name: string
+  try {
+    name = decodeURIComponent(last)
+  } catch {
+    name = last
+  }
+  const safe = name.replaceAll(/[\p{Cc}/\\]/gu, '_').replace(/^\.{1,2}$/, '_')
+  const extension = extname(safe).slice(0, 20)
+  const stem = safe.slice(0, safe.length - extname(safe).length)
+  return `${cutTo(stem, NAME_BYTES)}${extension}` || 'download'
+}
+
+function cutTo(text: string, bytes: number): string {
+  let cut = text
+  while (Buffer.byteLength(cut) > bytes) cut = cut.slice(0, -1)
+  return cut
+}
+
+/** `to` as a file; within it when it is a folder; without it a new name in the job's own folder. */
+async function placeOf(scope: Scope, name: string, to: string | undefined): Promise<string> {
+  if (to !== undefined) {
+    const place = resolve(to)
+    const isFolder = /[\\/]$/.test(to) || ((await stat(place).catch(() => undefined))?.isDirectory() ?? false)
+    return isFolder ? free(scope, place, name) : place
+  }
+  return free(scope, await scope.folder(), name)
+}
+
+async function free(scope: Scope, folder: string, name: string): Promise<string> {
+  const extension = extname(name)
+  const stem = name.slice(0, name.length - extension.length)
+  for (let number = 1; ; number += 1) {
+    const path = join(folder, number === 1 ? name : `${stem}-${number}${extension}`)
+    if (scope.taken.has(path)) continue
+    scope.taken.add(path)
+    const isThere = await stat(path).then(
+      () => true,
+      () => false,
+    )
+    if (!isThere) return path
+  }
+}

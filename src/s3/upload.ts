@@ -1,0 +1,254 @@
+// Uploads: what a file is called and of which kind it is, and its way into the bucket.
+
+import { createReadStream } from 'node:fs'
+import { lstat, readdir, stat } from 'node:fs/promises'
+import { basename, extname, join, resolve } from 'node:path'
+import { Readable } from 'node:stream'
+import type { ReadableStream } from 'node:stream/web'
+import mime from 'mime'
+import { inParallel } from './in-parallel.ts'
+import type { UploadBody, UploadDirectoryOptions, Uploaded, UploadFileOptions, UploadOptions } from './s3.ts'
+import { codeOf, S3Error, wordsOf } from './s3-error.ts'
+import { eitherSignal, type Scope } from './scope.ts'
+import { beginTransfer } from './transfers.ts'
+
+const FILES_AT_A_TIME = 4
+/** Each part is held in memory until it is stored. */
+const PARTS_AT_A_TIME = { alone: 4, amongOthers: 2 }
+/** Read in the size of a part's fraction: 64 kB, which is the default, costs a third more time. */
+const READ_BYTES = 1_048_576
+const SEVEN_DAYS_S = 604_800
+const KEY_BYTES = 1024
+const METADATA_BYTES = 2_048
+const BYTES_OF_ANY_KIND = 'application/octet-stream'
+
+interface Source {
+  key: string
+  body: Readable | Uint8Array
+  /** Size, where it is known before. */
+  bytes?: number
+  partsAtATime: number
+  options: UploadFileOptions
+}
+
+export async function uploadBody(scope: Scope, given: UploadBody, options: UploadOptions): Promise<Uploaded> {
+  const body = readable(given)
+  const extension =
+    options.contentType === undefined ? 'bin' : (mime.getExtension(options.contentType) ?? 'bin')
+  const key = options.key ?? `${scope.prefix}${options.name ?? `upload-${scope.nextNumber()}.${extension}`}`
+  const bytes = body instanceof Readable ? undefined : body.byteLength
+  return send(scope, {
+    key,
+    body,
+    partsAtATime: PARTS_AT_A_TIME.alone,
+    options,
+    ...(bytes !== undefined && { bytes }),
+  })
+}
+
+export function uploadFile(scope: Scope, path: string, options: UploadFileOptions): Promise<Uploaded> {
+  return sendFile(
+    scope,
+    { path, key: options.key ?? `${scope.prefix}${basename(path)}` },
+    options,
+    PARTS_AT_A_TIME.alone,
+  )
+}
+
+export function uploadAll(
+  scope: Scope,
+  paths: readonly string[],
+  { prefix, ...options }: UploadDirectoryOptions,
+): Promise<Uploaded[]> {
+  const names = distinct(paths.map((path) => basename(path)))
+  const base = prefix === undefined ? scope.prefix : slashed(prefix)
+  const files = paths.map((path, at) => ({ path, key: `${base}${names[at]}` }))
+  return sendFiles(scope, files, options)
+}
+
+/** Links are not followed: what they lead to may be anything of the worker's. */
+export async function uploadDirectory(
+  scope: Scope,
+  folder: string,
+  { prefix, ...options }: UploadDirectoryOptions,
+): Promise<Uploaded[]> {
+  const base = prefix === undefined ? `${scope.prefix}${basename(resolve(folder))}/` : slashed(prefix)
+  const found = await filesIn(folder)
+  return sendFiles(
+    scope,
+    found.map((name) => ({ path: join(folder, ...name.split('/')), key: `${base}${name}` })),
+    options,
+  )
+}
+
+interface NamedFile {
+  path: string
+  key: string
+}
+
+function sendFiles(
+  scope: Scope,
+  files: readonly NamedFile[],
+  options: Omit<UploadDirectoryOptions, 'prefix'>,
+): Promise<Uploaded[]> {
+  return inParallel(files, FILES_AT_A_TIME, eitherSignal(scope, options.signal), (file, signal) =>
+    sendFile(
+      scope,
+      file,
+      { ...options, signal },
+      files.length > 1 ? PARTS_AT_A_TIME.amongOthers : PARTS_AT_A_TIME.alone,
+    ),
+  )
+}
+
+async function sendFile(
+  scope: Scope,
+  { path, key }: NamedFile,
+  options: UploadFileOptions,
+  partsAtATime: number,
+): Promise<Uploaded> {
+  const bytes = await sizeOf(path)
+  const body = createReadStream(path, { highWaterMark: READ_BYTES })
+  try {
+    return await send(scope, { key, body, bytes, partsAtATime, options })
+  } catch (cause) {
+    throw body.errored === cause ? unreadable(path, cause) : cause
+  } finally {
+    body.destroy()
+  }
+}
+
+async function send(scope: Scope, { key, body, bytes, partsAtATime, options }: Source): Promise<Uploaded> {
+  const signal = eitherSignal(scope, options.signal)
+  const expiresInSeconds = options.expiresInSeconds ?? SEVEN_DAYS_S
+  const problem =
+    problemOfKey(key) ?? problemOfExpiry(expiresInSeconds) ?? problemOfMetadata(options.metadata)
+  if (problem !== undefined) {
+    if (body instanceof Readable) body.destroy()
+    throw new S3Error('S3_OPTION_INVALID', problem)
+  }
+  signal.throwIfAborted()
+  const bucket = await scope.bucket()
+  const transfer = beginTransfer({ direction: 'upload', name: key }, scope.tell, scope.clock)
+  transfer.totalBytes = bytes
+  let stored = 0
+  const { etag } = await bucket.put({
+    key,
+    body,
+    contentType: options.contentType ?? mime.getType(extname(key)) ?? BYTES_OF_ANY_KIND,
+    partsAtATime,
+    signal,
+    onStored: (more) => {
+      stored += more
+      transfer.moved(more)
+    },
+    ...(options.metadata && { metadata: options.metadata }),
+    ...(bytes !== undefined && { bytes }),
+  })
+  transfer.finish()
+  const url = await bucket.sign(key, expiresInSeconds)
+  return { key, url, bytes: stored, ...(etag !== undefined && { etag }) }
+}
+
+export async function signedUrl(scope: Scope, key: string, expiresInSeconds = SEVEN_DAYS_S): Promise<string> {
+  const problem = problemOfExpiry(expiresInSeconds)
+  if (problem !== undefined) throw new S3Error('S3_OPTION_INVALID', problem)
+  return (await scope.bucket()).sign(key, expiresInSeconds)
+}
+
+function readable(body: UploadBody): Readable | Uint8Array {
+  if (typeof body === 'string') return Buffer.from(body)
+  if (body instanceof Uint8Array || body instanceof Readable) return body
+  if (body instanceof Blob) return Readable.fromWeb(body.stream())
+  if (body instanceof globalThis.ReadableStream) return Readable.fromWeb(body as ReadableStream)
+  if (typeof body === 'object' && body !== null && Symbol.asyncIterator in body)
+    return Readable.from(body, { objectMode: true })
+  throw new S3Error(
+    'S3_OPTION_INVALID',
+    `The body to upload must be a string, bytes or a stream, got ${body === null ? 'null' : typeof body}. Use uploadFile for a path.`,
+  )
+}
+
+async function sizeOf(path: string): Promise<number> {
+  try {
+    const found = await stat(path)
+    if (found.isFile()) return found.size
+  } catch (cause) {
+    throw unreadable(path, cause)
+  }
+  throw new S3Error('S3_FILE_UNREADABLE', `${path} is no file. Use uploadDirectory for a folder.`)
+}
+
+function unreadable(path: string, cause: unknown): S3Error {
+  const why = codeOf(cause) === 'ENOENT' ? 'it does not exist' : wordsOf(cause)
+  return new S3Error('S3_FILE_UNREADABLE', `Cannot upload ${path}: ${why}. Check the path.`, { cause })
+}
+
+/** Names of all files in a folder and below, with slashes, in order. */
+async function filesIn(folder: string): Promise<string[]> {
+  try {
+    if (!(await lstat(resolve(folder))).isDirectory())
+      throw new S3Error('S3_FILE_UNREADABLE', `${folder} is no folder. Use uploadFile for a file.`)
+    const entries = await readdir(folder, { recursive: true, withFileTypes: true })
+    const root = resolve(folder)
+    return entries
+      .filter((entry) => entry.isFile())
+      .map((entry) =>
+        join(resolve(entry.parentPath), entry.name)
+          .slice(root.length + 1)
+          .split(/[\\/]/)
+          .join('/'),
+      )
+      .toSorted()
+  } catch (cause) {
+    throw cause instanceof S3Error ? cause : unreadable(folder, cause)
+  }
+}
+
+/** The same names, the second `a.png` as `a-2.png`. */
+function distinct(names: readonly string[]): string[] {
+  const used = new Set<string>()
+  return names.map((name) => {
+    const extension = extname(name)
+    const stem = name.slice(0, name.length - extension.length)
+    let free = name
+    for (let number = 2; used.has(free); number += 1) free = `${stem}-${number}${extension}`
+    used.add(free)
+    return free
+  })
+}
+
+function slashed(prefix: string): string {
+  return prefix === '' || prefix.endsWith('/') ? prefix : `${prefix}/`
+}
+
+function problemOfKey(key: string): string | undefined {
+  const bytes = Buffer.byteLength(key)
+  if (bytes === 0 || bytes > KEY_BYTES) return `A key must have from 1 to ${KEY_BYTES} bytes, got ${bytes}.`
+  const isPath = key.startsWith('/') || key.split('/').some((segment) => segment === '.' || segment === '..')
+  return isPath
+    ? `A key must not begin with '/' or have '.' or '..' as a part, which stores read differently; got '${key}'.`
+    : undefined
+}
+
+function problemOfExpiry(seconds: number): string | undefined {
+  const isFit = Number.isInteger(seconds) && seconds >= 1 && seconds <= SEVEN_DAYS_S
+  return isFit
+    ? undefined
+    : `expiresInSeconds must be a whole number from 1 to ${SEVEN_DAYS_S}, got ${seconds}.`
+}
+
+/** It travels in headers: anything else would come out of the store as something else. */
+function problemOfMetadata(metadata: Record<string, string> = {}): string | undefined {
+  let bytes = 0
+  for (const [name, value] of Object.entries(metadata)) {
+    if (!/^[A-Za-z0-9_-]+$/.test(name))
+      return `metadata may have names of letters, digits, '-' and '_', got '${name}'.`
+    if (!/^[\x20-\x7e]*$/.test(value))
+      return `metadata.${name} must be a text of printable ASCII. Encode what is not.`
+    bytes += name.length + value.length
+  }
+  return bytes > METADATA_BYTES
+    ? `metadata must have at most ${METADATA_BYTES} bytes, got ${bytes}.`
+    : undefined
+}

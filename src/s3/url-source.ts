@@ -1,0 +1,225 @@
+// A public https URL as something to download, private addresses refused where the socket connects.
+
+import { Agent, type Dispatcher } from 'undici'
+import { lookupPublic, PrivateAddressError, refusePrivateHost } from '../lib/public-address.ts'
+import type { OpenedRange, RangeSource } from './bucket.ts'
+import { codeOf, S3Error, wordsOf } from './s3-error.ts'
+
+const MAX_REDIRECTS = 5
+const REDIRECTS = new Set([301, 302, 303, 307, 308])
+const CONNECT_MS = 10_000
+const ANSWER_MS = 60_000
+
+/** The server answered, but not with what was asked for. */
+class StatusError extends Error {
+  readonly status: number
+
+  constructor(status: number) {
+    super(`the server answered ${status}`)
+    this.name = 'StatusError'
+    this.status = status
+  }
+}
+
+/** Downloads from the web for one job. */
+export class Web {
+  readonly #allowPrivate: boolean
+  readonly #agent: Agent
+
+  constructor({ allowPrivate }: { allowPrivate: boolean }) {
+    this.#allowPrivate = allowPrivate
+    this.#agent = new Agent({
+      connect: { timeout: CONNECT_MS, ...(!allowPrivate && { lookup: lookupPublic }) },
+      headersTimeout: ANSWER_MS,
+      bodyTimeout: ANSWER_MS,
+      keepAliveTimeout: 4_000,
+    })
+  }
+
+  /** Throws S3_URL_REFUSED or S3_ADDRESS_PRIVATE for an address that is never to be asked. */
+  source(address: string): RangeSource {
+    const url = URL.parse(address)
+    if (!url)
+      throw new S3Error(
+        'S3_URL_REFUSED',
+        'The address to download from is no URL. Check it, percent signs and spaces too.',
+      )
+    const label = `${url.origin}${url.pathname}`
+    this.#check(url, label)
+    /** Where redirects led to: asked at once for further ranges, as long as it answers. */
+    let found = url
+    return {
+      label,
+      open: async (range, signal) => {
+        const answer = await this.#follow(found, url, range, signal, label)
+        found = answer.url
+        return answer.opened
+      },
+      judge: (cause) => {
+        if (cause instanceof S3Error) return cause
+        if (isPrivate(cause)) return refusedPrivate(label, cause)
+        const status = cause instanceof StatusError ? cause.status : undefined
+        // What redirects led to may have been meant for one time only.
+        if (status !== undefined && found !== url && status < 500) {
+          found = url
+          return undefined
+        }
+        const isPassing = status === undefined || status >= 500 || status === 429 || status === 408
+        return isPassing ? undefined : refusedByServer(label, status, cause)
+      },
+      unreachable: (cause) => unreachable(label, cause),
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#agent.destroy()
+  }
+
+  #check(url: URL, label: string): void {
+    const isSafe = url.protocol === 'https:' || (url.protocol === 'http:' && this.#allowPrivate)
+    if (!isSafe)
+      throw new S3Error(
+        'S3_URL_REFUSED',
+        `Cannot download ${label}: only https is taken, got ${url.protocol}//. Use https, or allowPrivate for a network of your own.`,
+      )
+    if (this.#allowPrivate) return
+    try {
+      refusePrivateHost(url)
+    } catch (cause) {
+      throw refusedPrivate(label, cause)
+    }
+  }
+
+  async #follow(
+    start: URL,
+    given: URL,
+    range: { from: number; to?: number },
+    signal: AbortSignal,
+    label: string,
+  ): Promise<{ opened: OpenedRange; url: URL }> {
+    let url = start
+    for (let redirects = 0; ; redirects += 1) {
+      const answer = await this.#ask(url, range, signal, url.origin === given.origin ? given : undefined)
+      const { statusCode, headers, body } = answer
+      if (REDIRECTS.has(statusCode) && typeof headers.location === 'string') {
+        await body.dump({ limit: 65_536 }).catch(() => undefined)
+        if (redirects === MAX_REDIRECTS)
+          throw new S3Error(
+            'S3_URL_REFUSED',
+            `Cannot download ${label}: more than ${MAX_REDIRECTS} redirects. Use the address that they end at.`,
+          )
+        const next = URL.parse(headers.location, url.href)
+        if (!next)
+          throw new S3Error(
+            'S3_URL_REFUSED',
+            `Cannot download ${label}: a redirect to something that is no URL.`,
+          )
+        this.#check(next, label)
+        url = next
+        continue
+      }
+      if (statusCode === 416 && range.from === 0 && range.to !== undefined) {
+        await body.dump({ limit: 65_536 }).catch(() => undefined)
+        return this.#follow(url, given, { from: 0 }, signal, label)
+      }
+      if (statusCode !== 200 && statusCode !== 206) {
+        await body.dump({ limit: 65_536 }).catch(() => undefined)
+        throw new StatusError(statusCode)
+      }
+      return { opened: openedFrom(answer), url }
+    }
+  }
+
+  #ask(
+    url: URL,
+    { from, to }: { from: number; to?: number },
+    signal: AbortSignal,
+    given: URL | undefined,
+  ): Promise<Dispatcher.ResponseData> {
+    const isAll = from === 0 && to === undefined
+    return this.#agent.request({
+      origin: url.origin,
+      path: `${url.pathname}${url.search}`,
+      method: 'GET',
+      headers: {
+        // Bytes are to be counted as they are.
+        'accept-encoding': 'identity',
+        ...(!isAll && { range: `bytes=${from}-${to ?? ''}` }),
+        ...(given && credentialsOf(given)),
+      },
+      signal,
+    })
+  }
+}
+
+function openedFrom({ statusCode, headers, body }: Dispatcher.ResponseData): OpenedRange {
+  const header = (name: string): string | undefined => {
+    const value = headers[name]
+    return typeof value === 'string' && value !== '' ? value : undefined
+  }
+  const [, first, size] = /^bytes (\d+)-\d+\/(\d+|\*)$/.exec(header('content-range') ?? '') ?? []
+  const length = header('content-length')
+  const isPart = statusCode === 206
+  const total = isPart
+    ? size === undefined || size === '*'
+      ? undefined
+      : Number(size)
+    : length === undefined
+      ? undefined
+      : Number(length)
+  const version = header('etag') ?? header('last-modified')
+  const contentType = header('content-type')
+  return {
+    from: isPart ? Number(first ?? 0) : 0,
+    isPart,
+    body,
+    ...(total !== undefined && { total }),
+    ...(version !== undefined && { version }),
+    ...(contentType !== undefined && { contentType }),
+  }
+}
+
+function isPrivate(cause: unknown): boolean {
+  return (
+    cause instanceof PrivateAddressError ||
+    (cause instanceof Error && cause.cause instanceof PrivateAddressError)
+  )
+}
+
+function refusedPrivate(label: string, cause: unknown): S3Error {
+  return new S3Error(
+    'S3_ADDRESS_PRIVATE',
+    `Cannot download ${label}: ${wordsOf(cause)}. Use a public address, or allowPrivate for a network of your own.`,
+    { cause },
+  )
+}
+
+function refusedByServer(label: string, status: number, cause: unknown): S3Error {
+  const advice =
+    status === 404 || status === 410
+      ? 'Check the address'
+      : status === 401 || status === 403
+        ? 'Check that the address is still valid: signed ones expire'
+        : 'Check the address, and what its server says'
+  return new S3Error(
+    'S3_DOWNLOAD_REFUSED',
+    `Cannot download ${label}: its server answered ${status}. ${advice}.`,
+    { cause },
+  )
+}
+
+function unreachable(label: string, cause: unknown): S3Error {
+  const code = codeOf(cause)
+  const words = wordsOf(cause)
+  return new S3Error(
+    'S3_UNREACHABLE',
+    `Cannot download ${label}: ${words}${code === '' || words.includes(code) ? '' : ` (${code})`}. Check the address, and the network of the worker.`,
+    { cause },
+  )
+}
+
+function credentialsOf({ username, password }: URL): Record<string, string> {
+  if (username === '' && password === '') return {}
+  const pair = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`
+  return { authorization: `Basic ${Buffer.from(pair).toString('base64')}` }
+}
