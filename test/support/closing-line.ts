@@ -11,7 +11,9 @@ export default class ClosingLine implements Reporter {
       counts.failed += module.errors().length
     }
     const skipped = counts.skipped + counts.pending
-    process.on('exit', () => {
+    process.on('exit', (code) => {
+      // What goes wrong before the tests or after them, such as a global setup, is no test's, and not told here.
+      if (code !== 0 && counts.failed === 0) counts.failed = 1
       process.stdout.write(`\n${counts.passed} passed, ${counts.failed} failed, ${skipped} skipped\n`)
     })
   }
