@@ -1,4 +1,5 @@
-// How the tests run: most side by side, those with time bounds alone and one after the other.
+// How the tests run: most side by side, those of S3 with real servers, those with time bounds alone and one after the
+// other.
 
 import { defineConfig } from 'vitest/config'
 
@@ -20,7 +21,17 @@ export default defineConfig({
         test: {
           name: 'main',
           include: ['test/**/*.test.ts'],
-          exclude: ['test/timing/**'],
+          exclude: ['test/timing/**', 'test/s3/**'],
+          sequence: { groupOrder: 0 },
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'objects',
+          include: ['test/s3/**/*.test.ts'],
+          // Runs only when a file of this project does.
+          globalSetup: './test/support/object-stores.ts',
           sequence: { groupOrder: 0 },
         },
       },
