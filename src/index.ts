@@ -3,12 +3,14 @@
 export {
   chunk,
   defineHandler,
+  spill,
   type AbortReason,
   type HandlerDefinition,
   type HandlerFunction,
   type Job,
   type JobContext,
   type JobLog,
+  type SpillOptions,
 } from './worker/define-handler.ts'
 export { joinChunks, type Chunk } from './job/chunk.ts'
 export { s3From } from './s3/s3-from.ts'

@@ -5,12 +5,14 @@ import { dirname, join } from 'node:path'
 import { z } from 'zod'
 import { systemClock } from '../lib/clock.ts'
 import { s3ConfigSchema } from '../job/job.ts'
+import { LOCAL_BUCKET } from '../s3/config.ts'
 import { handlerEnv } from '../worker/config.ts'
 import { createWorkerEvents } from '../worker/events.ts'
 import { Executor } from '../worker/executor.ts'
 import type { Outcome } from '../worker/outcome.ts'
 import { findHandlerFile } from '../worker/handler.ts'
 import { runLocally, type LocalJob } from '../worker/local-run.ts'
+import type { TransferBars } from './transfer-bars.ts'
 import { sourceFrame } from './source-frame.ts'
 import { CommandError } from './fail.ts'
 import { stopSignal } from './stop-signal.ts'
@@ -27,15 +29,16 @@ export async function run(
   findHandlerFile(handlerPath)
   const job = readJob(findTestInput(handlerPath, testInput, flag))
   const stop = stopSignal()
+  const printed = new Printer(process.stderr.isTTY ? await transferBars() : undefined)
   const events = createWorkerEvents()
   events.on('log', ({ level, message, fields }) => {
     const more = Object.keys(fields).length > 0 ? ` ${JSON.stringify(fields)}` : ''
-    process.stderr.write(`${level}: ${message}${more}\n`)
+    printed.note(`${level}: ${message}${more}\n`)
   })
-  events.on('line', ({ line }) => process.stderr.write(`${line}\n`))
+  events.on('line', ({ line }) => printed.note(`${line}\n`))
   const executor = new Executor({
     handlerPath,
-    env: handlerEnv(process.env),
+    env: { ...handlerEnv(process.env), [LOCAL_BUCKET]: join(process.cwd(), 'local-bucket') },
     clock: systemClock,
     events,
     output: 'lines',
@@ -49,7 +52,6 @@ export async function run(
     const over = Promise.race([stop.told, readerGone()])
     const first = await Promise.race([executor.start(), over])
     if (first !== undefined) return void (process.exitCode = 1)
-    const printed = new Printer()
     const outcome = await Promise.race([runLocally(executor, job, printed), over])
     printed.finish()
     if (typeof outcome === 'string') process.exitCode = 1
@@ -58,6 +60,11 @@ export async function run(
     await executor.close()
     stop.release()
   }
+}
+
+async function transferBars(): Promise<TransferBars> {
+  const { TransferBars } = await import('./transfer-bars.ts')
+  return new TransferBars(process.stderr)
 }
 
 const testInputSchema = z.object({
@@ -118,7 +125,12 @@ function readerGone(): Promise<'EPIPE'> {
 /** Text goes out as it is, so that a streamed answer reads like one; everything else as a line of JSON. */
 class Printer {
   hasValues = false
+  readonly #bars: TransferBars | undefined
   #endsLine = true
+
+  constructor(bars: TransferBars | undefined) {
+    this.#bars = bars
+  }
 
   onValue(value: unknown): void {
     this.hasValues = true
@@ -128,10 +140,16 @@ class Printer {
   }
 
   onProgress(progress: unknown): void {
-    process.stderr.write(`progress: ${JSON.stringify(progress)}\n`)
+    if (!this.#bars?.show(progress)) this.note(`progress: ${JSON.stringify(progress)}\n`)
+  }
+
+  /** Something beside the output. */
+  note(line: string): void {
+    if (!this.#bars?.print(line)) process.stderr.write(line)
   }
 
   finish(): void {
+    this.#bars?.close()
     if (!this.#endsLine) this.#write('\n')
   }
 

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { joinChunks, pieceWeight, type Part } from '../job/chunk.ts'
 import { policySchema, type JobError, type S3Config, type TraceContext } from '../job/job.ts'
+import { readS3Environment } from '../s3/config.ts'
 import { ChildRun } from '../worker/child-run.ts'
 import type { AbortReason, HandlerDefinition, HandlerFunction } from '../worker/define-handler.ts'
 import { Masker } from '../worker/mask.ts'
@@ -152,7 +153,7 @@ class TestRun {
     runs += 1
     this.#onChunk = onChunk
     const { id = `test-${runs}`, attempt = 1, s3Config, trace, executionTimeout } = job
-    const masker = new Masker()
+    const masker = new Masker(readS3Environment().bucket)
     masker.learn(runs, s3Config)
     this.#scratchDir = join(tmpdir(), `longshore-test-${process.pid}-${runs}`)
     const message = {

@@ -1,16 +1,22 @@
 // One job in the handler's process: call the handler, stream what it yields, serialise what it returns.
 
-import { mkdirSync } from 'node:fs'
 import { types } from 'node:util'
 import { pieceWeight, splitBytes, splitJson, type Piece } from '../job/chunk.ts'
 import { limits } from '../job/limits.ts'
 import type { JobError } from '../job/job.ts'
 import { bytesFrom, countBytes, monotonicMs, parseJson, queueTurn } from '../lib/intrinsics.ts'
-import { isYieldedChunk, type HandlerDefinition, type Job, type JobContext } from './define-handler.ts'
+import {
+  isSpillableOutput,
+  isYieldedChunk,
+  type HandlerDefinition,
+  type Job,
+  type SpillOptions,
+} from './define-handler.ts'
+import { ContextMaker } from './job-context.ts'
 import type { FromChild, ToChild } from './messages.ts'
-import { jobLog } from './job-log.ts'
 import { isPlain, NotJsonError, toJson } from './serialise.ts'
-import { describeThrown, maskedError, RunFailure } from './thrown.ts'
+import { isSpillOptions, spillIfLarge } from './spill.ts'
+import { describeThrown, maskedError, RunFailure, textOf } from './thrown.ts'
 
 export type Send = (head: FromChild, payload?: Uint8Array) => void
 
@@ -51,10 +57,9 @@ export class ChildRun {
   readonly #reportsMemory: boolean
   readonly #mask: (text: string) => string
   readonly #abort = new AbortController()
+  readonly #maker: ContextMaker
   #unsent = 0
   #onStored: (() => void) | undefined
-  #hasScratch = false
-  #hasEnded = false
   #startedAt = 0
   #isStreaming = false
   #wantsRefresh = false
@@ -66,6 +71,12 @@ export class ChildRun {
     this.#flush = options.flush
     this.#reportsMemory = options.reportsMemory
     this.#mask = options.mask
+    this.#maker = new ContextMaker({
+      message,
+      signal: this.#abort.signal,
+      send: options.send,
+      mask: options.mask,
+    })
   }
 
   abort(reason: string): void {
@@ -90,19 +101,20 @@ export class ChildRun {
       if (this.#isStreaming && !this.#abort.signal.aborted) await this.#sendError(error)
       this.#send({ type: 'failed', ...this.#ended(), error })
     }
+    await this.#maker.close()
   }
 
   #ended(): Pick<
     Extract<FromChild, { type: 'completed' }>,
     'run' | 'executionMs' | 'isStream' | 'refresh' | 'rssBytes' | 'scratch'
   > {
-    this.#hasEnded = true
+    this.#maker.end()
     return {
       run: this.#message.run,
       executionMs: this.#executionMs,
       ...(this.#isStreaming && { isStream: true }),
       ...(this.#wantsRefresh && { refresh: true }),
-      ...(this.#hasScratch && { scratch: true }),
+      ...(this.#maker.hasScratch && { scratch: true }),
       ...(this.#reportsMemory && { rssBytes: process.memoryUsage.rss() }),
     }
   }
@@ -118,23 +130,34 @@ export class ChildRun {
   async #call(input: Uint8Array): Promise<Uint8Array> {
     const { handler, aggregateStream = false } = this.#definition
     const value = await this.#checkedInput(parseJson(bytesFrom(input).toString('utf8')))
-    const returned = await handler(this.#job(value), this.#context())
+    const returned = await handler(this.#job(value), this.#maker.context)
     const ended = isGenerator(returned) ? await this.#drain(returned, aggregateStream) : returned
-    const output = this.#withoutRefresh(ended)
+    return this.#output(ended)
+  }
+
+  async #output(ended: unknown): Promise<Uint8Array> {
+    const { output: given, spill } = this.#withSpill(ended)
+    const output = this.#withoutRefresh(given)
     if (output instanceof Uint8Array) {
       throw new NotJsonError(
-        'The output is bytes. Yield them to stream them, or upload them and return the URL.',
+        'The output is bytes. Yield them to stream them, or upload them with context.s3 and return the URL.',
       )
     }
     const bytes = output instanceof Aggregate ? output.toBytes() : bytesFrom(toJson(output, 'output'))
-    if (bytes.byteLength > limits.outputBytes) {
-      throw new RunFailure(
-        'OUTPUT_TOO_LARGE',
-        'OutputError',
-        `The output is ${bytes.byteLength} bytes of JSON, more than the ${limits.outputBytes} that are kept. Yield it in pieces, or upload it and return its URL.`,
-      )
-    }
-    return bytes
+    const isSmall = bytes.byteLength <= limits.outputBytes && spill === false
+    const spilled = isSmall ? undefined : await spillIfLarge(bytes, spill, this.#maker.spillBucket)
+    return spilled ? bytesFrom(toJson(spilled, 'output')) : bytes
+  }
+
+  /** What the handler says of one output goes before what its definition says. */
+  #withSpill(ended: unknown): { output: unknown; spill: boolean | SpillOptions } {
+    const { spill = false } = this.#definition
+    if (!isSpillableOutput(ended)) return { output: ended, spill }
+    const { output, options } = ended
+    if (isSpillOptions(options)) return { output, spill: options }
+    throw new NotJsonError(
+      `overBytes of spill() must be a number from 0 to ${limits.outputBytes}, got ${textOf(Reflect.get(Object(options), 'overBytes'))}.`,
+    )
   }
 
   async #checkedInput(input: unknown): Promise<unknown> {
@@ -264,38 +287,6 @@ export class ChildRun {
   #job(input: unknown): Job {
     const { id, policy, s3Config } = this.#message
     return s3Config ? { id, input, policy, s3Config } : { id, input, policy }
-  }
-
-  #context(): JobContext {
-    const { run, attempt, trace } = this.#message
-    const makeScratchDir = (): string => this.#makeScratchDir()
-    return {
-      signal: this.#abort.signal,
-      attempt,
-      ...(trace && { trace }),
-      log: jobLog(run, this.#send, this.#mask),
-      get scratchDir() {
-        return makeScratchDir()
-      },
-      progress: (value) => {
-        const payload = bytesFrom(toJson(value, 'progress'))
-        if (payload.byteLength > limits.progressBytes) {
-          throw new NotJsonError(
-            `The progress is ${payload.byteLength} bytes of JSON, more than ${limits.progressBytes}. Send less of it.`,
-          )
-        }
-        this.#send({ type: 'progress', run }, payload)
-      },
-    }
-  }
-
-  /** What would be made after the end nobody would remove. */
-  #makeScratchDir(): string {
-    const { scratchDir } = this.#message
-    if (this.#hasScratch || this.#hasEnded) return scratchDir
-    mkdirSync(scratchDir, { recursive: true, mode: 0o700 })
-    this.#hasScratch = true
-    return scratchDir
   }
 }
 

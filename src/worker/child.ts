@@ -16,6 +16,7 @@ import {
   queueSoon,
   queueTurn,
 } from '../lib/intrinsics.ts'
+import { readS3Environment } from '../s3/config.ts'
 import { ChildRun } from './child-run.ts'
 import type { HandlerDefinition } from './define-handler.ts'
 import { findHandlerFile, loadHandler } from './handler.ts'
@@ -38,7 +39,7 @@ const socket = new Socket({ fd: SOCKET_FD })
 const runs = new Map<number, ChildRun>()
 /** Tells, in hooks that fire anywhere, on whose behalf the code was running. */
 const current = new AsyncLocalStorage<number>()
-const masker = new Masker()
+const masker = new Masker(readS3Environment().bucket)
 
 let definition: HandlerDefinition | undefined
 let withinTrace: WithinTrace = (_trace, call) => call()

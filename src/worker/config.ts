@@ -3,6 +3,7 @@
 import { z } from 'zod'
 import { limits } from '../job/limits.ts'
 import { workerIdSchema } from '../protocol/exchange.ts'
+import { LOCAL_BUCKET } from '../s3/config.ts'
 
 function wholeNumber(error: string, bounds: { min: number; max: number }): z.ZodType<number> {
   return z.coerce.number({ error }).int({ error }).min(bounds.min, { error }).max(bounds.max, { error })
@@ -158,6 +159,8 @@ export function handlerEnv(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
     'LONGSHORE_SECRET_KEY',
     'RUNPOD_AI_API_KEY',
     'RUNPOD_API_KEY',
+    // A worker without a bucket has to fail rather than write where nobody looks.
+    LOCAL_BUCKET,
   ])
   return Object.fromEntries(Object.entries(env).filter(([name]) => !hidden.has(name)))
 }

@@ -2,6 +2,7 @@
 
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { Policy, S3Config, TraceContext } from '../job/job.ts'
+import type { S3 } from '../s3/s3.ts'
 
 /** What the submission carried. */
 export interface Job<Input = unknown> {
@@ -33,6 +34,11 @@ export interface JobContext {
   readonly attempt: number
   /** A folder of this job's own, made at first use and removed after the job; what first asks for it later gets none. */
   readonly scratchDir: string
+  /**
+   * Files in and out of the bucket of the job's s3Config; undefined without one. Under `longshore run` without any bucket it
+   * is a folder, `./local-bucket`.
+   */
+  readonly s3?: S3 | undefined
   readonly log: JobLog
   /** W3C trace context of the submission. With @opentelemetry/api installed it is the active context already. */
   readonly trace?: TraceContext
@@ -57,7 +63,18 @@ export interface HandlerDefinition<Schema extends StandardSchemaV1 = StandardSch
   refresh?: boolean
   /** When true, all yielded values as one array are the job's output too. */
   aggregateStream?: boolean
+  /**
+   * Outputs that are too large go to the job's bucket, and the job's output is `{ url, key, bytes, contentType }`. `overBytes`
+   * is how large that is: from 0 up to the 20,000,000 bytes of JSON that are kept, which is the default. Off by default. A
+   * handler can say it for one output by returning `spill(output)`.
+   */
+  spill?: boolean | SpillOptions
   handler: HandlerFunction<StandardSchemaV1.InferOutput<Schema>>
+}
+
+export interface SpillOptions {
+  /** JSON of more bytes goes to the bucket. */
+  overBytes?: number
 }
 
 const definitionMark = Symbol.for('longshore.definition')
@@ -83,4 +100,20 @@ export function chunk(output: unknown, metrics: Record<string, unknown> = {}): Y
 
 export function isYieldedChunk(value: unknown): value is YieldedChunk {
   return typeof value === 'object' && value !== null && chunkMark in value
+}
+
+const spillMark = Symbol.for('longshore.spill')
+
+export interface SpillableOutput {
+  readonly output: unknown
+  readonly options: SpillOptions
+}
+
+/** An output to return that goes to the job's bucket when it is too large, whatever the definition says. */
+export function spill(output: unknown, options: SpillOptions = {}): SpillableOutput {
+  return Object.assign({ output, options }, { [spillMark]: true })
+}
+
+export function isSpillableOutput(value: unknown): value is SpillableOutput {
+  return typeof value === 'object' && value !== null && spillMark in value
 }

@@ -7,6 +7,7 @@ import type { ProcessMessage } from './handler-process.ts'
 import type { FromChild, HandlerFacts, RunMessage, Stall } from './messages.ts'
 import type { JobError } from '../job/job.ts'
 import { withLastLines, type Death } from './death.ts'
+import { readS3Environment } from '../s3/config.ts'
 import { Masker } from './mask.ts'
 import { judgeAborted, judgeDeath, type Outcome } from './outcome.ts'
 import type { OutputLine } from './output-lines.ts'
@@ -60,12 +61,13 @@ export class Executor {
   /** Ids of the latest that have. */
   readonly #ended = new Map<number, string>()
   readonly #scratch = new ScratchFolders()
-  readonly #masker = new Masker()
+  readonly #masker: Masker
   #runNumber = 0
   #isClosed = false
 
   constructor(options: ExecutorOptions) {
     this.#options = options
+    this.#masker = new Masker(readS3Environment(options.env).bucket)
     this.#supervisor = new Supervisor({
       ...options,
       mask: this.#masker.mask,

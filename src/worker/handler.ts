@@ -4,7 +4,9 @@ import { existsSync, statSync } from 'node:fs'
 import { registerHooks } from 'node:module'
 import { join, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
+import { limits } from '../job/limits.ts'
 import type { HandlerDefinition, HandlerFunction } from './define-handler.ts'
+import { isSpillOptions } from './spill.ts'
 import {
   codeOf,
   definitionInvalid,
@@ -133,6 +135,10 @@ const RULES: Record<keyof HandlerDefinition, Rule> = {
   },
   refresh: flag,
   aggregateStream: flag,
+  spill: {
+    mustBe: `true, false or { overBytes } with a number from 0 to ${limits.outputBytes}`,
+    isMet: (value) => typeof value === 'boolean' || isSpillOptions(value),
+  },
 }
 
 function checkedDefinition(file: string, definition: object): HandlerDefinition {

@@ -9,12 +9,19 @@ const SHORTEST = 4
 const REMEMBERED = 64
 
 export class Masker {
+  readonly #own: readonly string[]
   /** By run, as long as it runs. */
   readonly #running = new Map<number, readonly string[]>()
   /** Of runs that have ended, the latest last. */
   #late: (readonly string[])[] = []
   /** All of them, longer ones first: one may be part of another. */
   #secrets: readonly string[] = []
+
+  /** `own` are credentials of the worker itself: they are always masked. */
+  constructor(own?: Partial<S3Config>) {
+    this.#own = own ? secretsIn(own) : []
+    this.#sort()
+  }
 
   /** Masks the credentials in this from now on, until some time after `forget`. */
   learn(run: number, s3Config: S3Config | undefined): void {
@@ -43,13 +50,13 @@ export class Masker {
   }
 
   #sort(): void {
-    const all = new Set([...this.#running.values(), ...this.#late].flat())
+    const all = new Set([this.#own, ...this.#running.values(), ...this.#late].flat())
     this.#secrets = [...all].toSorted((a, b) => b.length - a.length)
   }
 }
 
 /** What of it is secret, in each form that it may be printed in. The bucket and the address are not. */
-function secretsIn({ accessId, accessSecret, endpointUrl }: S3Config): string[] {
+function secretsIn({ accessId = '', accessSecret = '', endpointUrl = '' }: Partial<S3Config>): string[] {
   const secrets = [accessSecret, accessId, ...passwordIn(endpointUrl)]
   // Within JSON some characters are escaped.
   const forms = secrets.flatMap((secret) => [secret, stringifyJson(secret).slice(1, -1)])

@@ -4,6 +4,7 @@ import { limits } from '../job/limits.ts'
 import type { JobError } from '../job/job.ts'
 import { stringifyJson } from '../lib/intrinsics.ts'
 import type { JobFailureCode } from '../protocol/errors.ts'
+import { s3Failures, type S3FailureCode } from '../s3/s3-error.ts'
 import { NotJsonError, TooLargeError } from './serialise.ts'
 
 /** A failure with a code of its own, as opposed to whatever a handler may throw. */
@@ -42,12 +43,22 @@ function describe(thrown: unknown): JobError {
   }
   // An author may put anything into an error's fields.
   const { name, message, stack } = thrown as { name: unknown; message: unknown; stack: unknown }
-  const code =
-    thrown instanceof RunFailure || thrown instanceof NotJsonError || thrown instanceof TooLargeError
-      ? thrown.code
-      : 'HANDLER_ERROR'
+  const code = codeOf(thrown)
   const error: JobError = { type: cut(textOf(name) || 'Error'), message: cut(textOf(message)), code }
-  return typeof stack === 'string' && code === 'HANDLER_ERROR' ? { ...error, stack: cut(stack) } : error
+  // Where in the handler it was is of no use where the handler was not at fault.
+  const isOurs =
+    thrown instanceof RunFailure || thrown instanceof NotJsonError || thrown instanceof TooLargeError
+  return typeof stack === 'string' && !isOurs ? { ...error, stack: cut(stack) } : error
+}
+
+function codeOf(thrown: Error): JobFailureCode | S3FailureCode {
+  if (thrown instanceof RunFailure || thrown instanceof NotJsonError || thrown instanceof TooLargeError)
+    return thrown.code
+  // By its code and not by its class: a handler may bring a copy of this package of its own.
+  const code = thrown.name === 'S3Error' && 'code' in thrown ? thrown.code : undefined
+  return typeof code === 'string' && Object.hasOwn(s3Failures, code)
+    ? (code as S3FailureCode)
+    : 'HANDLER_ERROR'
 }
 
 function cut(text: string): string {

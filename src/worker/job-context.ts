@@ -1,0 +1,106 @@
+// The context that a handler is given: the job's log, folder and bucket, each made when it is first asked for.
+
+import { mkdirSync } from 'node:fs'
+import { limits } from '../job/limits.ts'
+import { bytesFrom } from '../lib/intrinsics.ts'
+import { readS3Environment } from '../s3/config.ts'
+import { s3From } from '../s3/s3-from.ts'
+import type { S3Helpers } from '../s3/s3-helpers.ts'
+import type { S3 } from '../s3/s3.ts'
+import type { JobContext } from './define-handler.ts'
+import { jobLog } from './job-log.ts'
+import type { FromChild, ToChild } from './messages.ts'
+import { NotJsonError, toJson } from './serialise.ts'
+
+export interface ContextOptions {
+  message: Extract<ToChild, { type: 'run' }>
+  signal: AbortSignal
+  send: (head: FromChild, payload?: Uint8Array) => void
+  /** Replaces secrets in a text. */
+  mask: (text: string) => string
+}
+
+export class ContextMaker {
+  readonly context: JobContext
+  readonly #options: ContextOptions
+  #hasScratch = false
+  #isOver = false
+  #s3: S3Helpers | undefined
+
+  constructor(options: ContextOptions) {
+    const { message, signal, send, mask } = options
+    const makeScratchDir = (): string => this.#makeScratchDir()
+    const findS3 = (): S3 | undefined => (this.#hasS3 ? this.#bucket() : undefined)
+    this.#options = options
+    this.context = {
+      signal,
+      attempt: message.attempt,
+      ...(message.trace && { trace: message.trace }),
+      log: jobLog(message.run, send, mask),
+      get scratchDir() {
+        return makeScratchDir()
+      },
+      get s3() {
+        return findS3()
+      },
+      progress: (value) => this.#progress(value),
+    }
+  }
+
+  /** Whether the job's folder was made. */
+  get hasScratch(): boolean {
+    return this.#hasScratch
+  }
+
+  /** Where an output may be spilled to: what the handler has as its bucket, or else the worker's own. */
+  get spillBucket(): S3 | undefined {
+    return this.#hasS3 || readS3Environment().bucket ? this.#bucket() : undefined
+  }
+
+  /** The job has ended: nothing is made for it any more. */
+  end(): void {
+    this.#isOver = true
+  }
+
+  /** Lets go of what the job held. */
+  async close(): Promise<void> {
+    await this.#s3?.close()
+  }
+
+  /** Without a bucket of its own a job has one only where it is tried out. */
+  get #hasS3(): boolean {
+    return this.#options.message.s3Config !== undefined || readS3Environment().localBucket !== undefined
+  }
+
+  #bucket(): S3 {
+    const { message, signal } = this.#options
+    this.#s3 ??= s3From(message.s3Config, {
+      signal,
+      jobId: message.id,
+      folder: () => this.#makeScratchDir(),
+      onProgress: (progress) => {
+        if (!this.#isOver) this.#progress({ s3: progress })
+      },
+    })
+    return this.#s3
+  }
+
+  #progress(value: unknown): void {
+    const payload = bytesFrom(toJson(value, 'progress'))
+    if (payload.byteLength > limits.progressBytes) {
+      throw new NotJsonError(
+        `The progress is ${payload.byteLength} bytes of JSON, more than ${limits.progressBytes}. Send less of it.`,
+      )
+    }
+    this.#options.send({ type: 'progress', run: this.#options.message.run }, payload)
+  }
+
+  /** What would be made after the end nobody would remove. */
+  #makeScratchDir(): string {
+    const { scratchDir } = this.#options.message
+    if (this.#hasScratch || this.#isOver) return scratchDir
+    mkdirSync(scratchDir, { recursive: true, mode: 0o700 })
+    this.#hasScratch = true
+    return scratchDir
+  }
+}
