@@ -43,6 +43,12 @@ export type JobEvent = keyof typeof transitions
 
 /** The statuses that a job never leaves by itself. */
 export const endedStatuses = transitions.forget.from
+export type EndedStatus = (typeof endedStatuses)[number]
+
+/** The ended statuses from which no event leads back to the queue: what only a run needs is of no more use there. */
+export const finalStatuses: readonly JobStatus[] = endedStatuses.filter(
+  (status) => !isAllowed('retry', status),
+)
 
 export function isEnded(status: JobStatus): boolean {
   return (endedStatuses as readonly JobStatus[]).includes(status)

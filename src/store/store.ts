@@ -34,7 +34,7 @@ export interface NewJob {
   webhook?: string
   /** Whose words its webhook uses; those of this service when left out. */
   dialect?: Dialect
-  /** Sealed by the caller; the store never sees what is in it. */
+  /** Sealed by the caller; the store never sees what is in it, and has it no longer than the job may run. */
   sealedS3Config?: Uint8Array
   retentionMs: number
   trace?: TraceContext
@@ -179,6 +179,9 @@ export type Refused =
  * so that a crash after it loses nothing and a crash before it leaves nothing behind. Verbs called in one turn
  * of the event loop take effect in that order. Callers pass `now`; a job past its ttl or its retention is
  * not there for any verb, whether or not it was swept.
+ *
+ * The sealed s3Config goes to leases alone. The commit in which a job ends drops it, unless the lifecycle lets a job of
+ * that status be retried; such a job has it until a retry would answer `ttl-passed`, when the next sweep drops it.
  */
 export interface JobStore {
   /** Puts a job at the back of its queue. The same idempotency key answers the job it made before, while that exists. */
@@ -251,7 +254,8 @@ export interface JobStore {
   /** How long the job that is leased next has waited, ms; 0 when none waits. */
   headWaitedMs(endpoint: string, now: number): Promise<number>
   /**
-   * One round of tidying: lapsed leases go back or fail, silent jobs time out, ttl and retention delete. Handles a
+   * One round of tidying: lapsed leases go back or fail, silent jobs time out, ttl and retention delete, and what can
+   * no longer be retried loses its sealed s3Config. Handles a
    * bounded number and answers how many. Time that was not served does not lapse a lease: a round later than
    * `servedMs` after the last one first gives every live lease as much time as has passed since that, and the first
    * one gives them `leaseMs` from now.

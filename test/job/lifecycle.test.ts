@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import {
   endedStatuses,
+  finalStatuses,
   isAllowed,
   isEnded,
   jobStatuses,
@@ -103,5 +104,11 @@ describe('isEnded', () => {
   it('is true for the statuses that a job never leaves by itself', () => {
     expect([...endedStatuses].toSorted()).toEqual(['CANCELLED', 'COMPLETED', 'FAILED', 'TIMED_OUT'])
     expect(statuses.filter(isEnded)).toEqual(['COMPLETED', 'FAILED', 'CANCELLED', 'TIMED_OUT'])
+  })
+})
+
+describe('finalStatuses', () => {
+  it('are those that have ended and cannot be retried', () => {
+    expect([...finalStatuses].toSorted()).toEqual(['CANCELLED', 'COMPLETED'])
   })
 })

@@ -71,8 +71,12 @@ export function describeStore(name: string, open: () => Promise<EngineUnderTest>
       store.jobs.start(fence(job), { agoMs: 0, graceMs: 5_000, leaseMs: LEASE_MS, now })
 
     /** Brings a fresh job into a status; the lease it had, if any, is answered with it. */
-    const bringTo = async (status: JobStatus, id = 'job'): Promise<LeasedJob | undefined> => {
-      await submit(id)
+    const bringTo = async (
+      status: JobStatus,
+      id = 'job',
+      more: Partial<NewJob> = {},
+    ): Promise<LeasedJob | undefined> => {
+      await submit(id, more)
       if (status === 'IN_QUEUE') return undefined
       if (status === 'CANCELLED') return void (await store.jobs.cancel('ep', id, T0))
       const job = await leaseOne()
@@ -614,6 +618,18 @@ export function describeStore(name: string, open: () => Promise<EngineUnderTest>
         const job = await leaseOne()
         expect([job.webhook, [...(job.sealedS3Config ?? [])]]).toEqual(['https://example.org/x', [0, 255, 7]])
       })
+
+      it.each(['FAILED', 'TIMED_OUT'] as const)(
+        'gives them again to the lease after a retry of one %s',
+        async (status) => {
+          await bringTo(status, 'job', { webhook: 'https://example.org/x', sealedS3Config: json('sealed') })
+          await store.jobs.sweep(T0 + 1, SERVED)
+          store = await engine.reopen()
+          expect(await store.jobs.retry('ep', 'job', T0 + 2)).toMatchObject({ kind: 'done' })
+          const { webhook, sealedS3Config } = await leaseOne(T0 + 2)
+          expect([webhook, read(sealedS3Config)]).toEqual(['https://example.org/x', 'sealed'])
+        },
+      )
 
       it('keeps an input of 10 MB and an output of 20 MB as they came', async () => {
         const input = Buffer.from(`{"x":"${'i'.repeat(10_000_000)}"}`)

@@ -2,7 +2,16 @@
 
 import { isAllowed, transitions, type JobStatus } from '../../job/lifecycle.ts'
 import type { Enqueued, JobStore, NewJob } from '../store.ts'
-import { deleteChunks, ENDS_RUN, integer, IS_PRESENT, text, type Context, type Row } from './context.ts'
+import {
+  deleteChunks,
+  ENDS_RUN,
+  endsJob,
+  integer,
+  IS_PRESENT,
+  text,
+  type Context,
+  type Row,
+} from './context.ts'
 import type { Transaction } from './group-commit.ts'
 import { emitStop } from './emit-stop.ts'
 import { oweWebhook } from './owe-webhook.ts'
@@ -64,8 +73,7 @@ export class SqliteClientVerbs implements ClientVerbs {
       const status = text(row['status']) as JobStatus
       if (!isAllowed('cancel', status)) return { kind: 'done' as const, status }
       statements.run(
-        `update jobs set status = '${transitions.cancel.to}', reason = '${transitions.cancel.reason}',
-           ended_at = $now, gone_at = $now + retention_ms, ${ENDS_RUN} where seq = $seq`,
+        `update jobs set ${endsJob('cancel')}, reason = '${transitions.cancel.reason}', ${ENDS_RUN} where seq = $seq`,
         { seq: integer(row['seq']), now },
       )
       counters.moved(endpoint, 'cancel', status)
@@ -104,8 +112,7 @@ export class SqliteClientVerbs implements ClientVerbs {
     const { statements, counters, commits } = this.#context
     return commits.submit((transaction) => {
       const purged = statements.all(
-        `update jobs set status = '${transitions.purge.to}', reason = '${transitions.purge.reason}',
-           ended_at = $now, gone_at = $now + retention_ms
+        `update jobs set ${endsJob('purge')}, reason = '${transitions.purge.reason}'
          where endpoint = $endpoint and ${inStatuses(transitions.purge.from)} and ${IS_PRESENT} returning seq, id, webhook`,
         { endpoint, now },
       )

@@ -1,7 +1,13 @@
 // What the verbs of the SQLite engine share: the connection, its statements, the counters and the next place in line.
 
 import type { DatabaseSync, SQLInputValue, SQLOutputValue, StatementSync } from 'node:sqlite'
-import { transitions, type JobEvent, type JobStatus } from '../../job/lifecycle.ts'
+import {
+  finalStatuses,
+  transitions,
+  type EndedStatus,
+  type JobEvent,
+  type JobStatus,
+} from '../../job/lifecycle.ts'
 import type { Fence } from '../store.ts'
 import type { CommitCounters, GroupCommit } from './group-commit.ts'
 import { inStatuses } from './schema.ts'
@@ -123,6 +129,17 @@ export function fenceGuard(fence: Fence, event: JobEvent): { guard: string; bind
         bind: { id: fence.id, endpoint: fence.endpoint, worker: fence.worker },
       }
 }
+
+/** Sets that the job is over by this event; what may run again keeps its sealed secrets. Binds $now. */
+export function endsJob(event: EndingEvent): string {
+  const { to } = transitions[event]
+  const drops = finalStatuses.includes(to) ? ', s3_config = null' : ''
+  return `status = '${to}', ended_at = $now, gone_at = $now + retention_ms${drops}`
+}
+
+type EndingEvent = {
+  [E in JobEvent]: (typeof transitions)[E]['to'] extends EndedStatus ? E : never
+}[JobEvent]
 
 /** Sets that a run is over: its time is added up, its lease and all that hung on it is gone. Binds $now. */
 export const ENDS_RUN = `

@@ -1,7 +1,7 @@
 // The tables of a queue file, as migrations that only go forward.
 
 import type { DatabaseSync } from 'node:sqlite'
-import { transitions, type JobStatus } from '../../job/lifecycle.ts'
+import { finalStatuses, transitions, type JobStatus } from '../../job/lifecycle.ts'
 import { StoreError } from '../store.ts'
 
 /** A status list for SQL. The words come from the lifecycle table, never from a caller. */
@@ -11,6 +11,9 @@ export function inStatuses(statuses: readonly JobStatus[]): string {
 
 const waiting = inStatuses(transitions.lease.from)
 const running = inStatuses(transitions.complete.from)
+
+/** Jobs that have ended and may be retried with the secrets they came with. */
+export const KEEPS_SECRETS = `s3_config is not null and ${inStatuses(transitions.retry.from)}`
 
 // The input stands apart, so that moving a job through its life does not rewrite it.
 const migrations: readonly string[] = [
@@ -148,6 +151,11 @@ const migrations: readonly string[] = [
   create index deliveries_due on deliveries (due_at);
   create index deliveries_origin on deliveries (origin, due_at);
   create index deliveries_job on deliveries (id);
+  `,
+  `
+  update jobs set s3_config = null where s3_config is not null and ${inStatuses(finalStatuses)};
+  /** When a job can no longer be retried, and what it was sealed with is to go. */
+  create index jobs_secrets on jobs (submitted_at + ttl_ms) where ${KEEPS_SECRETS};
   `,
 ]
 

@@ -58,6 +58,9 @@ function unreadable(file: string, cause: unknown): StoreError {
 }
 
 function prepareFile(db: DatabaseSync, { file, maxPages }: SqliteOptions): void {
+  // What is dropped from a page is overwritten there, a sealed secret above all. `on` would write over whole pages too,
+  // which makes the deletion of large payloads a hundred times slower.
+  db.exec('pragma secure_delete = fast')
   migrate(db, file)
   db.exec('pragma journal_mode = wal')
   db.exec('pragma synchronous = full')

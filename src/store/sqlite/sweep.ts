@@ -3,12 +3,12 @@
 import { isAllowed, isEnded, transitions, type JobStatus } from '../../job/lifecycle.ts'
 import type { JobError } from '../../job/job.ts'
 import type { StopCause } from '../store.ts'
-import { deleteChunks, ENDS_RUN, integer, text, type Context, type Row } from './context.ts'
+import { deleteChunks, ENDS_RUN, endsJob, integer, text, type Context, type Row } from './context.ts'
 import type { Transaction } from './group-commit.ts'
 import { emitStop } from './emit-stop.ts'
 import { oweWebhook } from './owe-webhook.ts'
 import { removeJob } from './remove-job.ts'
-import { inStatuses } from './schema.ts'
+import { inStatuses, KEEPS_SECRETS } from './schema.ts'
 
 /** Rows of one kind in one round: about 10 ms of work, so that requests are never kept waiting long. */
 const ROUND = 500
@@ -27,7 +27,12 @@ export class SqliteSweep {
   async sweep(now: number, served: { leaseMs: number; servedMs: number }): Promise<number> {
     const swept = await this.#context.commits.submit((transaction) => {
       this.#grantUnservedTime(now, served)
-      return this.#delete(transaction, now) + this.#timeOut(transaction, now) + this.#lapse(transaction, now)
+      return (
+        this.#delete(transaction, now) +
+        this.#timeOut(transaction, now) +
+        this.#lapse(transaction, now) +
+        this.#dropSecrets(now)
+      )
     })
     // Pages that deletions freed go back to the system a few at a time.
     if (swept > 0) this.#context.db.exec('pragma incremental_vacuum(256)')
@@ -101,6 +106,15 @@ export class SqliteSweep {
     return rows.length
   }
 
+  /** A failed job keeps its secrets for a retry, which its ttl ends. */
+  #dropSecrets(now: number): number {
+    return this.#context.statements.run(
+      `update jobs set s3_config = null where seq in (
+         select seq from jobs where ${KEEPS_SECRETS} and submitted_at + ttl_ms <= $now limit ${ROUND})`,
+      { now },
+    )
+  }
+
   #requeue(transaction: Transaction, row: Row, event: 'release' | 'lapse', now: number): void {
     const { statements, counters } = this.#context
     const endpoint = text(row['endpoint'])
@@ -126,8 +140,7 @@ export class SqliteSweep {
     const endpoint = text(row['endpoint'])
     const { to } = transitions[end.event]
     statements.run(
-      `update jobs set status = '${to}', reason = $reason, error = $error, ended_at = $now, gone_at = $now + retention_ms,
-         ${ENDS_RUN} where seq = $seq`,
+      `update jobs set ${endsJob(end.event)}, reason = $reason, error = $error, ${ENDS_RUN} where seq = $seq`,
       {
         seq: integer(row['seq']),
         reason: end.event === 'lapseLast' ? transitions.lapseLast.reason : null,

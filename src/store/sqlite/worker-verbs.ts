@@ -9,6 +9,7 @@ import {
   blob,
   deleteChunks,
   ENDS_RUN,
+  endsJob,
   fenceGuard,
   integer,
   optional,
@@ -213,7 +214,7 @@ export class SqliteWorkerVerbs implements WorkerVerbs {
     const status = transitions[end.event].to
     // The worker's monotonic measure is the truth; the wall clock stands in where the wire has none.
     const row = statements.find(
-      `update jobs set status = '${status}', reason = null, ended_at = $now, gone_at = $now + retention_ms,
+      `update jobs set ${endsJob(end.event)}, reason = null,
            output = $output, error = $error, error_text = $errorText,
            ran_ms = ran_ms + coalesce($executionMs, max(0, $now - started_at), 0),
            execution_ms = coalesce($executionMs, max(0, $now - started_at), 0),
