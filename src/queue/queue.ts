@@ -11,7 +11,7 @@ import type { RequestsBody, Submitted } from '../protocol/endpoint-api.ts'
 import type { Dialect, JobCounts, JobRecord, Store, StoredChunk } from '../store/store.ts'
 import { followJob, type JobNews } from './job-follow.ts'
 import type { JobWatch } from './job-watch.ts'
-import type { SecretBox } from './secret-box.ts'
+import { bodyHash, type SecretBox } from './secret-box.ts'
 
 export interface QueueOptions {
   store: Store
@@ -28,7 +28,8 @@ export interface SubmitOptions {
   operation: 'run' | 'runsync'
   /** Whether the caller asked for a wait of its own: its result is kept longer. */
   hasWait?: boolean
-  idempotency?: { key: string; bodyHash: string }
+  /** `body` is all that was sent: another one under the same key is refused. */
+  idempotency?: { key: string; body: Uint8Array }
   trace?: TraceContext
   dialect?: Dialect
 }
@@ -72,6 +73,7 @@ export class Queue {
     const { store, secrets, clock } = this.#options
     await this.requireEndpoint(endpoint)
     const { input, policy, webhook, s3Config } = submission
+    const { idempotency } = options
     if (webhook !== undefined) this.#checkWebhook(webhook)
     const answer = await store.jobs.enqueue({
       endpoint,
@@ -83,11 +85,13 @@ export class Queue {
       ...(webhook !== undefined && { webhook }),
       ...(options.dialect && { dialect: options.dialect }),
       ...(s3Config && { sealedS3Config: secrets.seal(s3Config) }),
-      ...(options.idempotency && { idempotency: options.idempotency }),
+      ...(idempotency && {
+        idempotency: { key: idempotency.key, bodyHash: bodyHash(idempotency.body, s3Config && secrets) },
+      }),
       ...(options.trace && { trace: options.trace }),
     })
     if (answer.kind === 'conflict') {
-      throw new Refusal('IDEMPOTENCY_CONFLICT', { key: options.idempotency?.key, id: answer.id })
+      throw new Refusal('IDEMPOTENCY_CONFLICT', { key: idempotency?.key, id: answer.id })
     }
     return { id: answer.id, status: answer.status }
   }

@@ -1,6 +1,5 @@
 // What a submission says in its headers: whose trace it belongs to, and the key that makes it safe to repeat.
 
-import { createHash } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { traceContextSchema } from '../job/job.ts'
 import { limits } from '../job/limits.ts'
@@ -32,7 +31,5 @@ function idempotencyOf(
     const problem = `must be from 1 to ${limits.idempotencyKeyChars} characters long`
     throw new Refusal('FIELD_INVALID', { field: 'Idempotency-Key', problem })
   }
-  return {
-    idempotency: { key, bodyHash: createHash('sha256').update(body).digest('base64url') },
-  }
+  return { idempotency: { key, body } }
 }
