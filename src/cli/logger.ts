@@ -5,6 +5,14 @@ import { CommandError } from './fail.ts'
 
 const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']
 
+const SECRETS = ['authorization', 's3Config', 'accessId', 'accessSecret', 'apiKey', 'token']
+
+/** Nothing logs these on purpose; here they are masked should they ride along with what is, up to three levels down. */
+export const redact = {
+  paths: SECRETS.flatMap((name) => [name, `*.${name}`, `*.*.${name}`]),
+  censor: '[masked]',
+}
+
 /** Logs to stderr, so that stdout stays what a command prints. Keys and secrets are masked wherever they turn up as fields. */
 export async function createLogger(name: string): Promise<Logger> {
   const level = process.env['LONGSHORE_LOG_LEVEL'] || 'info'
@@ -14,19 +22,7 @@ export async function createLogger(name: string): Promise<Logger> {
   const options = {
     name,
     level,
-    redact: {
-      paths: [
-        'authorization',
-        '*.authorization',
-        's3Config',
-        '*.s3Config',
-        'apiKey',
-        '*.apiKey',
-        'token',
-        '*.token',
-      ],
-      censor: '[masked]',
-    },
+    redact,
   }
   if (!process.stderr.isTTY) return pino(options, patientDestination())
   const { default: pretty } = await import('pino-pretty')

@@ -1,9 +1,6 @@
 // longshore serve: opens the store, listens, and ends cleanly on SIGTERM or SIGINT.
 
-import { randomBytes } from 'node:crypto'
-import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
-import { dirname } from 'node:path'
 import { systemClock } from '../lib/clock.ts'
 import { endpointIdSchema } from '../job/job.ts'
 import { permissions } from '../resource/key.ts'
@@ -13,6 +10,7 @@ import { openStore, storeFile } from '../store/open-store.ts'
 import type { Store } from '../store/store.ts'
 import { CommandError } from './fail.ts'
 import { createLogger } from './logger.ts'
+import { secretKey } from './secret-key.ts'
 import { stopSignal } from './stop-signal.ts'
 import { version } from './version.ts'
 
@@ -35,7 +33,8 @@ export async function serve(options: ServeOptions): Promise<void> {
   const store = await openStore(options.store)
   try {
     const endpoints = await ensureEndpoints(store, options.endpoints)
-    const secret = process.env['LONGSHORE_SECRET_KEY'] || secretBeside(await storeFile(options.store))
+    const file = await storeFile(options.store)
+    const secret = secretKey(process.env['LONGSHORE_SECRET_KEY'], file, (sentence) => logger.warn(sentence))
     const app = buildApp({
       store,
       clock: systemClock,
@@ -95,29 +94,6 @@ function webhookSecretOf({
   LONGSHORE_WEBHOOK_SECRET: webhookSecret,
 }: NodeJS.ProcessEnv): Pick<AppOptions, 'webhookSecret'> {
   return webhookSecret ? { webhookSecret } : {}
-}
-
-/** The key that opens sealed secrets lives beside the store, readable by its owner alone. */
-function secretBeside(file: string | undefined): string {
-  const fresh = randomBytes(32).toString('base64url')
-  if (file === undefined) return fresh
-  const path = `${file}.key`
-  if (!existsSync(path)) writeWhole(path, `${fresh}\n`)
-  const secret = readFileSync(path, 'utf8').trim()
-  if (secret !== '') return secret
-  throw new CommandError(
-    `${path} is empty, and it should hold the secret that seals s3Config. Bring it back from a backup, or remove it when no job waits that has an s3Config.`,
-  )
-}
-
-/** On disk before its name is: a power cut leaves all of it or nothing. */
-function writeWhole(path: string, text: string): void {
-  const draft = `${path}.${process.pid}`
-  writeFileSync(draft, text, { mode: 0o600, flush: true })
-  renameSync(draft, path)
-  const folder = openSync(dirname(path), 'r')
-  fsyncSync(folder)
-  closeSync(folder)
 }
 
 async function showFirstKey(store: Store, ownerKey: string | undefined): Promise<void> {
