@@ -173,19 +173,46 @@ describe('an s3Config', () => {
     }
   })
 
-  it('[S3C-9] appears in no record, no reply and no log', async () => {
-    const rig = await startRig()
-    const id = await rig.submit({ s3Config: whole })
+  it('[S3C-9] appears in no record, list, stream, reply, webhook or log', async () => {
+    const rig = await startRig({ allowPrivateWebhooks: true })
+    const receiver = await startReceiver()
+    const id = await rig.submit({ s3Config: whole, webhook: receiver.url })
     await rig.worker.take()
+    await rig.worker.stream(id, 'a chunk')
     await rig.worker.done(id, { output: 1 })
-    const s3Config = { ...whole, endpointUrl: 'ACCESS-SECRET' }
+    const { body: told } = await receiver.calls.first(() => true)
     const replies = [
-      await rig.post('/run', { input: {}, s3Config }),
       await rig.get(`/status/${id}`),
+      await rig.get(`/stream/${id}?after=0`),
       await rig.get('/requests'),
+      await rig.post(`/retry/${id}`),
     ]
-    expect(replies.map(({ statusCode }) => statusCode)).toEqual([400, 200, 200])
-    const seen = [...replies.map(({ body }) => body), ...rig.service.logged].join('\n')
+    expect(replies.map(({ statusCode }) => statusCode)).toEqual([200, 200, 200, 409])
+    const seen = [told, ...replies.map(({ body }) => body), ...rig.service.logged].join('\n')
+    expect(seen).toContain('a chunk')
     expect(seen).not.toMatch(/ACCESS-(ID|SECRET)/)
+  })
+
+  it.each([
+    ['accessId', { accessId: ['ACCESS-ID'] }],
+    ['accessSecret', { accessSecret: 'ACCESS-SECRET'.repeat(200) }],
+    ['bucketName', { bucketName: { 'ACCESS-ID': 'ACCESS-SECRET' } }],
+    ['endpointUrl', { endpointUrl: 'ftp://ACCESS-ID:ACCESS-SECRET@s3.example.org' }],
+  ])('[S3C-10] is refused by the name of %s, which is not quoted', async (field, wrong) => {
+    const rig = await startRig()
+    const reply = await rig.post('/run', { input: {}, s3Config: { ...whole, ...wrong } })
+    expect([reply.statusCode, reply.json().code]).toEqual([400, 'FIELD_INVALID'])
+    expect(reply.json().error).toMatch(new RegExp(`^s3Config\\.${field} must be `))
+    expect(reply.body).not.toContain('ACCESS')
+  })
+
+  it('[S3C-11] reaches the worker again after a retry', async () => {
+    const rig = await startRig()
+    for (const end of ['failed', 'timedOut'] as const) {
+      const id = await rig[end]({ s3Config: whole })
+      await rig.post(`/retry/${id}`)
+      expect(await rig.other.take()).toMatchObject({ id, s3Config: whole })
+      await rig.other.done(id, { output: 1 })
+    }
   })
 })
