@@ -33,7 +33,14 @@ export interface NewSubmission {
   input: Record<string, unknown>
   webhook?: string
   policy?: { executionTimeout?: number; lowPriority?: boolean; ttl?: number }
-  s3Config?: { accessId: string; accessSecret: string; bucketName: string; endpointUrl: string }
+  s3Config?: {
+    accessId: string
+    accessSecret: string
+    bucketName: string
+    endpointUrl: string
+    objectPath?: string
+    region?: string
+  }
 }
 
 const REQUEST_MS = 30_000
