@@ -36,16 +36,18 @@ export interface TestServiceOptions {
   requestsPerWorker?: number
   allowPrivateWebhooks?: boolean
   webhookSecret?: string
+  /** `debug` by default. */
+  logLevel?: 'trace'
   /** The system's by default. */
   clock?: Clock
 }
 
 export async function startTestService(options: TestServiceOptions = {}): Promise<TestService> {
-  const { maxPages, file = ':memory:', ...settings } = options
+  const { maxPages, file = ':memory:', logLevel = 'debug', ...settings } = options
   const store = openSqliteStore({ file, ...(maxPages !== undefined && { maxPages }) })
   await store.endpoints.ensureEndpoint('default')
   const logged: string[] = []
-  const logger = pino({ level: 'debug' }, { write: (line: string) => void logged.push(line) })
+  const logger = pino({ level: logLevel }, { write: (line: string) => void logged.push(line) })
   const app = buildApp({
     clock: systemClock,
     secret: 'test-secret',
