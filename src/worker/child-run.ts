@@ -155,7 +155,7 @@ export class ChildRun {
     if (!isSpillableOutput(ended)) return { output: ended, spill }
     const { output, options } = ended
     if (isSpillOptions(options)) return { output, spill: options }
-    throw new NotJsonError(
+    throw new TypeError(
       `overBytes of spill() must be a number from 0 to ${limits.outputBytes}, got ${textOf(Reflect.get(Object(options), 'overBytes'))}.`,
     )
   }
