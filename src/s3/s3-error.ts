@@ -23,7 +23,7 @@ export const s3Failures = {
   S3_ADDRESS_PRIVATE: 'The address is or leads to a private network, which is not allowed.',
   S3_DOWNLOAD_REFUSED: 'The server of a URL answered with an error.',
   S3_ZIP_REFUSED: 'The archive is damaged, or breaks a limit on count, size or paths.',
-  S3_FAILED: 'The store answered with an error of another kind; `cause` has it.',
+  S3_FAILED: 'The store answered with an error of another kind; the cause has it.',
 } as const
 
 export type S3FailureCode = keyof typeof s3Failures

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { jobFailures, refusals, startFailures } from '../../src/protocol/errors.ts'
 import type { StoreError } from '../../src/store/store.ts'
+import { s3Failures } from '../../src/s3/s3-error.ts'
 import { readPage, tableUnder } from './markdown.ts'
 
 const page = readPage('docs/errors.md')
@@ -26,6 +27,10 @@ describe('docs/errors.md', () => {
 
   it('lists every start failure with its meaning, and no other', () => {
     expect(tableUnder(page, 'Start failures')).toEqual(Object.entries(startFailures))
+  })
+
+  it('lists every failure of files and buckets with its meaning, and no other', () => {
+    expect(tableUnder(page, 'Files and buckets')).toEqual(Object.entries(s3Failures))
   })
 
   it('lists every store error that keeps the service from starting, and no other', () => {
