@@ -11,7 +11,8 @@ import { S3Error } from './s3-error.ts'
 import type { Transfer } from './transfers.ts'
 import { writeTrouble } from './write-trouble.ts'
 
-const PART_BYTES = 8_388_608
+/** With 8 MB a file takes a tenth more processor time; with 32 MB little less, and fewer files have parts to fetch side by side. */
+const PART_BYTES = 16_777_216
 const PARTS_AT_A_TIME = 4
 /** Tries in a row that brought nothing new. */
 const TRIES = 6
