@@ -100,8 +100,9 @@ async function largeFile(store: ObjectStore): Promise<void> {
   )
   const times = { upload: new Map<Way, Cost[]>(), download: new Map<Way, Cost[]>() }
   for (let round = 0; round < WARM_UP + rounds; round += 1) {
-    for (let turn = 0; turn < ways.length; turn += 1) {
-      const way = ways[(turn + round) % ways.length] as Way
+    const turned = [...ways.slice(round % ways.length), ...ways.slice(0, round % ways.length)]
+    // Turning alone would leave each way behind the same one every time, with what that left to be done.
+    for (const way of round % 2 === 0 ? turned : turned.toReversed()) {
       const key = `file-${ways.indexOf(way)}`
       const back = join(dir, 'back')
       const up = await costOf(() => way.upload(store, file, key))
