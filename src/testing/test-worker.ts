@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { joinChunks, pieceWeight, type Part } from '../job/chunk.ts'
 import { policySchema, type JobError, type S3Config, type TraceContext } from '../job/job.ts'
 import { readS3Environment } from '../s3/config.ts'
+import type { OpenBucket } from '../s3/s3-helpers.ts'
 import { ChildRun } from '../worker/child-run.ts'
 import type { AbortReason, HandlerDefinition, HandlerFunction } from '../worker/define-handler.ts'
 import { Masker } from '../worker/mask.ts'
@@ -48,6 +49,8 @@ export interface TestJob {
   id?: string
   attempt?: number
   s3Config?: S3Config
+  /** A folder that stands for the bucket as `context.s3`: keys are files in it. The s3Config then gives its objectPath alone. */
+  localBucket?: string
   trace?: TraceContext
   /** ms, as the submission's policy would have it: the job is stopped after so much real time. */
   executionTimeout?: number
@@ -152,7 +155,7 @@ class TestRun {
   constructor(definition: HandlerDefinition, job: TestJob, onChunk?: (chunk: TestChunk) => void) {
     runs += 1
     this.#onChunk = onChunk
-    const { id = `test-${runs}`, attempt = 1, s3Config, trace, executionTimeout } = job
+    const { id = `test-${runs}`, attempt = 1, s3Config, localBucket, trace, executionTimeout } = job
     const masker = new Masker(readS3Environment().bucket)
     masker.learn(runs, s3Config)
     this.#scratchDir = join(tmpdir(), `longshore-test-${process.pid}-${runs}`)
@@ -171,6 +174,7 @@ class TestRun {
       flush: () => undefined,
       reportsMemory: false,
       mask: masker.mask,
+      openBucket: localBucket === undefined ? undefined : bucketIn(localBucket),
     })
   }
 
@@ -287,6 +291,14 @@ async function* streamed(
   const result = await ended
   if (result.error) throw new TestJobError(result.error, result)
   return result
+}
+
+/** Says nothing of where the objects are kept: whoever named the folder knows. */
+function bucketIn(folder: string): OpenBucket {
+  return async () => {
+    const { LocalBucket } = await import('../s3/local-bucket.ts')
+    return new LocalBucket(folder, () => undefined)
+  }
 }
 
 function parsed(payload: Uint8Array | undefined): unknown {

@@ -12,7 +12,7 @@ import {
   type Job,
   type SpillOptions,
 } from './define-handler.ts'
-import { ContextMaker } from './job-context.ts'
+import { ContextMaker, type ContextOptions } from './job-context.ts'
 import type { FromChild, ToChild } from './messages.ts'
 import { isPlain, NotJsonError, toJson } from './serialise.ts'
 import { isSpillOptions, spillIfLarge } from './spill.ts'
@@ -28,6 +28,8 @@ export interface ChildOptions {
   readonly mask: (text: string) => string
   /** Writes what was sent now rather than at the end of the turn. */
   readonly flush: () => void
+  /** Opens what stands for the bucket of the job. */
+  readonly openBucket?: ContextOptions['openBucket']
 }
 
 type RunMessage = Extract<ToChild, { type: 'run' }>
@@ -76,6 +78,7 @@ export class ChildRun {
       signal: this.#abort.signal,
       send: options.send,
       mask: options.mask,
+      openBucket: options.openBucket,
     })
   }
 

@@ -5,8 +5,8 @@ import { limits } from '../job/limits.ts'
 import { bytesFrom } from '../lib/intrinsics.ts'
 import { readS3Environment } from '../s3/config.ts'
 import { s3From } from '../s3/s3-from.ts'
-import type { S3Helpers } from '../s3/s3-helpers.ts'
-import type { S3 } from '../s3/s3.ts'
+import { S3Helpers, type OpenBucket } from '../s3/s3-helpers.ts'
+import type { S3, S3Options } from '../s3/s3.ts'
 import type { JobContext } from './define-handler.ts'
 import { jobLog } from './job-log.ts'
 import type { FromChild, ToChild } from './messages.ts'
@@ -18,6 +18,8 @@ export interface ContextOptions {
   send: (head: FromChild, payload?: Uint8Array) => void
   /** Replaces secrets in a text. */
   mask: (text: string) => string
+  /** Opens what stands for the job's bucket, whatever its s3Config and the environment say. */
+  openBucket?: OpenBucket | undefined
 }
 
 export class ContextMaker {
@@ -69,19 +71,31 @@ export class ContextMaker {
 
   /** Without a bucket of its own a job has one only where it is tried out. */
   get #hasS3(): boolean {
-    return this.#options.message.s3Config !== undefined || readS3Environment().localBucket !== undefined
+    const { message, openBucket } = this.#options
+    return (
+      openBucket !== undefined ||
+      message.s3Config !== undefined ||
+      readS3Environment().localBucket !== undefined
+    )
   }
 
   #bucket(): S3 {
-    const { message, signal } = this.#options
-    this.#s3 ??= s3From(message.s3Config, {
+    const { message, signal, openBucket } = this.#options
+    const { id, s3Config } = message
+    const options: S3Options = {
       signal,
-      jobId: message.id,
+      jobId: id,
       folder: () => this.#makeScratchDir(),
       onProgress: (progress) => {
         if (!this.#isOver) this.#progress({ s3: progress })
       },
-    })
+    }
+    if (openBucket) {
+      const objectPath = s3Config?.objectPath ?? ''
+      const { allowPrivate } = readS3Environment()
+      this.#s3 ??= new S3Helpers(openBucket, { ...options, objectPath, allowPrivate })
+    }
+    this.#s3 ??= s3From(s3Config, options)
     return this.#s3
   }
 

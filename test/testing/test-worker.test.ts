@@ -1,13 +1,16 @@
 import { execFile } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
+import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { Worker } from 'node:worker_threads'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { z } from 'zod'
 import { chunk, defineHandler, type JobContext } from '../../src/worker/define-handler.ts'
 import { createTestWorker, TestJobError } from '../../src/testing/test-worker.ts'
+import { temporaryDir } from '../support/processes.ts'
 
 /** What a file keeps that takes it by name when it is imported, before any test fakes it. */
 const realTimeout = setTimeout
@@ -83,6 +86,32 @@ describe('a test worker', () => {
     expect((await createTestWorker(() => ({ n: 1n })).run({})).error?.message).toContain(
       'output.n is a BigInt',
     )
+  })
+
+  it('gives a folder in place of the bucket, beside what the environment says', async () => {
+    const localBucket = temporaryDir()
+    writeFileSync(join(localBucket, 'in.txt'), 'as it was')
+    vi.stubEnv('BUCKET_ENDPOINT_URL', 'http://127.0.0.1:9')
+    onTestFinished(() => void vi.unstubAllEnvs())
+    const worker = createTestWorker(async (_job, { s3 }: JobContext) => {
+      const { path } = (await s3?.download('in.txt')) ?? { path: '' }
+      return s3?.uploadFile(path, { contentType: 'text/plain' })
+    })
+    const s3Config = {
+      accessId: 'id-id',
+      accessSecret: 'hush-hush',
+      bucketName: 'b',
+      endpointUrl: 'http://127.0.0.1:9',
+      objectPath: 'mine',
+    }
+    const { output } = await worker.run({}, { id: 'one', localBucket, s3Config })
+    const file = join(localBucket, 'mine', 'one', 'in.txt')
+    expect(output).toEqual({ key: 'mine/one/in.txt', url: pathToFileURL(file).href, bytes: 9 })
+    expect(readFileSync(file, 'utf8')).toBe('as it was')
+    expect((await worker.run({}, { localBucket })).output).toMatchObject({
+      key: expect.stringMatching(/^test-\d+\/in\.txt$/),
+    })
+    expect((await createTestWorker((_job, { s3 }: JobContext) => s3 === undefined).run({})).output).toBe(true)
   })
 
   it('streams chunks as they are made, and throws the error after them', async () => {
