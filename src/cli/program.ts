@@ -106,7 +106,7 @@ function addInit(program: Command): void {
   program
     .command('init')
     .description('write a starter')
-    .argument('[template]', 'hello, stream-text or ocr', 'hello')
+    .argument('[template]', 'hello, stream-text, ocr or thumbnail', 'hello')
     .argument('[dir]', 'the folder to write; named like the template by default')
     .addHelpText('after', '\nExample:\n  longshore init stream-text my-worker')
     .action(async (template: string, dir: string | undefined) => {

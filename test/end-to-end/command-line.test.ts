@@ -1,8 +1,11 @@
 import { spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { fixture, longshore, main, serve, startWorker, template, temporaryDir } from '../support/processes.ts'
+
+/** Starters that run only once npm install has brought what they import. */
+const needInstall = new Set(['ocr', 'thumbnail'])
 
 async function run(args: string[], cwd?: string): Promise<{ code: unknown; out: string; err: string }> {
   const child = longshore(['run', ...args], cwd === undefined ? {} : { cwd })
@@ -279,8 +282,7 @@ describe('longshore init', () => {
       expect(existsSync(join(dir, 'test_input.json'))).toBe(true)
       const manifest = JSON.parse(readFileSync(join(dir, 'package.json'), 'utf8'))
       expect(manifest.dependencies.longshore).toMatch(/^file:/)
-      // What only npm install brings is not here; the two that need nothing more run at once.
-      if (name !== 'ocr') expect((await run([join(dir, 'handler.ts')])).code).toBe(0)
+      if (!needInstall.has(name)) expect((await run([join(dir, 'handler.ts')])).code).toBe(0)
     }
   })
 
@@ -292,7 +294,7 @@ describe('longshore init', () => {
     expect([await full.exit, readdirSync(join(dir, 'full'))]).toEqual([1, ['mine.txt']])
     const unknown = longshore(['init', 'nonsense', join(dir, 'x')])
     expect(await unknown.exit).toBe(1)
-    expect(unknown.stderr).toContain('Choose one of hello, ocr, stream-text.')
+    expect(unknown.stderr).toContain('Choose one of hello, ocr, stream-text, thumbnail.')
   })
 })
 
@@ -304,7 +306,28 @@ describe('the templates', () => {
     ocr: ({ output }) =>
       expect(output).toMatchObject([{ page: 1, text: expect.stringContaining('streets') }]),
   }
-  for (const name of readdirSync(template('.'))) {
+  const behindBucket = 'thumbnail'
+
+  it(`${behindBucket} does what its test_input.json asks, on the files that come with it`, async () => {
+    const dir = temporaryDir()
+    cpSync(join(template(behindBucket), 'local-bucket'), join(dir, 'local-bucket'), { recursive: true })
+    const { code, out, err } = await run([template(behindBucket)], dir)
+    expect(code).toBe(0)
+    expect(err).toContain(`There is no bucket: objects are kept as files in ${join(dir, 'local-bucket')}.`)
+    const { thumbnails } = JSON.parse(out) as { thumbnails: { url: string; bytes: number }[] }
+    expect(thumbnails).toMatchObject([{ height: 128 }, { height: 512 }])
+    for (const { url, bytes } of thumbnails) expect(readFileSync(new URL(url))).toHaveLength(bytes)
+  })
+
+  // With one it is run in test/s3.
+  it(`${behindBucket} says behind a queue that it wants a bucket`, async () => {
+    const { endpointUrl, client } = await serve()
+    await startWorker(endpointUrl, template(behindBucket))
+    const record = await client.runsync({ input: { image: 'photo.jpg' } })
+    expect(record).toMatchObject({ status: 'FAILED', error: { code: 'S3_NOT_CONFIGURED' } })
+  })
+
+  for (const name of readdirSync(template('.')).filter((one) => one !== behindBucket)) {
     it(`${name} does what its test_input.json asks, on its own and behind a queue`, async () => {
       const alone = await run([template(name)])
       expect(alone.code).toBe(0)

@@ -14,7 +14,7 @@ describe("a template's own test", () => {
     // As npm install would have it.
     for (const [from, as] of [
       [root, 'longshore'],
-      ...['zod', 'tesseract.js', '@tesseract.js-data/eng'].map((one) => [
+      ...['zod', 'tesseract.js', '@tesseract.js-data/eng', 'sharp'].map((one) => [
         join(root, 'node_modules', one),
         one,
       ]),
