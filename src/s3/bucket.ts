@@ -52,7 +52,10 @@ export interface RangeSource {
 
 export interface Bucket {
   readonly name: string
-  /** Stores an object wholly or not at all; nothing of it stays when this rejects. Throws S3Error, or the signal's reason. */
+  /**
+   * Stores an object wholly or not at all. Throws S3Error, what the body failed of, or the signal's reason; then nothing of
+   * it stays, unless its last request was on its way already: such an object may be there, wholly.
+   */
   put(request: PutRequest): Promise<{ etag?: string }>
   /** A URL that anybody can read the object with for so long. */
   sign(key: string, expiresInSeconds: number): Promise<string>

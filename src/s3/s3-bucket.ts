@@ -42,14 +42,14 @@ export class S3Bucket implements Bucket {
   }
 
   async put(request: PutRequest): Promise<{ etag?: string }> {
-    const { key, body, contentType, metadata, bytes, partsAtATime, signal } = request
+    const { key, contentType, metadata, bytes, partsAtATime, signal } = request
     const guard = new UploadGuard(this.#client, request)
     const upload = new Upload({
       client: guard.client,
       params: {
         Bucket: this.name,
         Key: key,
-        Body: body,
+        Body: guard.body,
         ContentType: contentType,
         ...(metadata && { Metadata: metadata }),
         ...(bytes !== undefined && { ContentLength: bytes }),
@@ -59,6 +59,8 @@ export class S3Bucket implements Bucket {
     })
     try {
       const { ETag } = await guard.over(upload.done())
+      // Aborted at the last moment: the object may be there, wholly.
+      signal.throwIfAborted()
       return ETag === undefined || ETag === '' ? {} : { etag: ETag }
     } catch (cause) {
       if (guard.isBodyFault) throw guard.causeOf(cause)

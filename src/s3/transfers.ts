@@ -34,7 +34,11 @@ export function beginTransfer(
   const say = (): void => {
     const { totalBytes } = transfer
     toldAt = clock.monotonic()
-    tell?.({ direction, name, bytes, ...(totalBytes !== undefined && { totalBytes }) })
+    try {
+      tell?.({ direction, name, bytes, ...(totalBytes !== undefined && { totalBytes }) })
+    } catch {
+      // Whoever listens fails alone.
+    }
   }
   const transfer: Transfer = {
     totalBytes: undefined,

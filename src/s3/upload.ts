@@ -118,15 +118,28 @@ async function sendFile(
   }
 }
 
-async function send(scope: Scope, { key, body, bytes, partsAtATime, options }: Source): Promise<Uploaded> {
-  const signal = eitherSignal(scope, options.signal)
-  const expiresInSeconds = options.expiresInSeconds ?? SEVEN_DAYS_S
-  const problem =
-    problemOfKey(key) ?? problemOfExpiry(expiresInSeconds) ?? problemOfMetadata(options.metadata)
-  if (problem !== undefined) {
-    if (body instanceof Readable) body.destroy()
-    throw new S3Error('S3_OPTION_INVALID', problem)
+async function send(scope: Scope, source: Source): Promise<Uploaded> {
+  const { body } = source
+  if (!(body instanceof Readable)) return store(scope, source)
+  // It may fail before the bucket listens, and an error that nobody listens to ends the process.
+  body.on('error', () => undefined)
+  try {
+    return await store(scope, source)
+  } finally {
+    body.destroy()
   }
+}
+
+async function store(scope: Scope, { key, body, bytes, partsAtATime, options }: Source): Promise<Uploaded> {
+  const signal = eitherSignal(scope, options.signal)
+  const { metadata, expiresInSeconds = SEVEN_DAYS_S } = options
+  const contentType = options.contentType ?? mime.getType(extname(key)) ?? BYTES_OF_ANY_KIND
+  refuse(
+    problemOfKey(key) ??
+      problemOfExpiry(expiresInSeconds) ??
+      problemOfMetadata(metadata) ??
+      problemOfContentType(contentType),
+  )
   signal.throwIfAborted()
   const bucket = await scope.bucket()
   const transfer = beginTransfer({ direction: 'upload', name: key }, scope.tell, scope.clock)
@@ -135,14 +148,14 @@ async function send(scope: Scope, { key, body, bytes, partsAtATime, options }: S
   const { etag } = await bucket.put({
     key,
     body,
-    contentType: options.contentType ?? mime.getType(extname(key)) ?? BYTES_OF_ANY_KIND,
+    contentType,
     partsAtATime,
     signal,
     onStored: (more) => {
       stored += more
       transfer.moved(more)
     },
-    ...(options.metadata && { metadata: options.metadata }),
+    ...(metadata && { metadata }),
     ...(bytes !== undefined && { bytes }),
   })
   transfer.finish()
@@ -151,8 +164,7 @@ async function send(scope: Scope, { key, body, bytes, partsAtATime, options }: S
 }
 
 export async function signedUrl(scope: Scope, key: string, expiresInSeconds = SEVEN_DAYS_S): Promise<string> {
-  const problem = problemOfExpiry(expiresInSeconds)
-  if (problem !== undefined) throw new S3Error('S3_OPTION_INVALID', problem)
+  refuse(problemOfKey(key) ?? problemOfExpiry(expiresInSeconds))
   return (await scope.bucket()).sign(key, expiresInSeconds)
 }
 
@@ -222,9 +234,15 @@ function slashed(prefix: string): string {
   return prefix === '' || prefix.endsWith('/') ? prefix : `${prefix}/`
 }
 
+function refuse(problem: string | undefined): void {
+  if (problem !== undefined) throw new S3Error('S3_OPTION_INVALID', problem)
+}
+
 function problemOfKey(key: string): string | undefined {
   const bytes = Buffer.byteLength(key)
   if (bytes === 0 || bytes > KEY_BYTES) return `A key must have from 1 to ${KEY_BYTES} bytes, got ${bytes}.`
+  if (/\p{Cc}/u.test(key) || !key.isWellFormed())
+    return `A key must have no control characters and be well-formed Unicode, got ${JSON.stringify(key)}.`
   const isPath = key.startsWith('/') || key.split('/').some((segment) => segment === '.' || segment === '..')
   return isPath
     ? `A key must not begin with '/' or have '.' or '..' as a part, which stores read differently; got '${key}'.`
@@ -244,11 +262,17 @@ function problemOfMetadata(metadata: Record<string, string> = {}): string | unde
   for (const [name, value] of Object.entries(metadata)) {
     if (!/^[A-Za-z0-9_-]+$/.test(name))
       return `metadata may have names of letters, digits, '-' and '_', got '${name}'.`
-    if (!/^[\x20-\x7e]*$/.test(value))
+    if (typeof value !== 'string' || !/^[\x20-\x7e]*$/.test(value))
       return `metadata.${name} must be a text of printable ASCII. Encode what is not.`
     bytes += name.length + value.length
   }
   return bytes > METADATA_BYTES
     ? `metadata must have at most ${METADATA_BYTES} bytes, got ${bytes}.`
     : undefined
+}
+
+function problemOfContentType(type: string): string | undefined {
+  return /^[\x20-\x7e]+$/.test(type)
+    ? undefined
+    : `contentType must be a text of printable ASCII, got ${JSON.stringify(type)}.`
 }
