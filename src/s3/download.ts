@@ -3,6 +3,7 @@
 import { stat } from 'node:fs/promises'
 import { extname, join, resolve } from 'node:path'
 import type { ObjectRef, RangeSource } from './bucket.ts'
+import { freePath } from './free-path.ts'
 import { inParallel } from './in-parallel.ts'
 import { downloadTo } from './ranged-download.ts'
 import type { Downloaded, DownloadOptions } from './s3.ts'
@@ -14,6 +15,7 @@ const FILES_AT_A_TIME = 4
 const MAX_BYTES = 5_000_000_000
 /** Of a name in a folder; longer ones no file system takes. */
 const NAME_BYTES = 200
+const EXTENSION_BYTES = 20
 
 /** Gives the source of a web address; made only when one is asked for. */
 export type FindWeb = (address: string) => Promise<RangeSource>
@@ -28,17 +30,23 @@ export async function download(
   if (!(maxBytes >= 0))
     throw new S3Error('S3_OPTION_INVALID', `maxBytes must be a number from 0, got ${maxBytes}.`)
   const signal = eitherSignal(scope, options.signal)
+  if (options.to === '')
+    throw new S3Error(
+      'S3_OPTION_INVALID',
+      "to must be a file or a folder, got an empty text. './' is this folder.",
+    )
   signal.throwIfAborted()
   const { source, name } = await sourceOf(scope, from, findWeb)
   const path = await placeOf(scope, name, options.to)
   const transfer = beginTransfer({ direction: 'download', name }, scope.tell, scope.clock)
-  const { bytes, contentType } = await downloadTo(source, path, {
-    maxBytes,
-    signal,
-    clock: scope.clock,
-    transfer,
-  })
-  return { path, bytes, ...(contentType !== undefined && { contentType }) }
+  try {
+    const { clock } = scope
+    const { bytes, contentType } = await downloadTo(source, path, { maxBytes, signal, clock, transfer })
+    return { path, bytes, ...(contentType !== undefined && { contentType }) }
+  } catch (cause) {
+    scope.taken.delete(path)
+    throw cause
+  }
 }
 
 export function downloadAll(
@@ -48,7 +56,7 @@ export function downloadAll(
   findWeb: FindWeb,
 ): Promise<Downloaded[]> {
   // Each has a name of its own, so the place can only be a folder.
-  const to = options.to === undefined ? undefined : join(options.to, '/')
+  const to = options.to === undefined || options.to === '' ? options.to : join(options.to, '/')
   return inParallel(all, FILES_AT_A_TIME, eitherSignal(scope, options.signal), (from, signal) =>
     download(scope, from, { ...options, signal, ...(to !== undefined && { to }) }, findWeb),
   )
@@ -65,7 +73,7 @@ async function sourceOf(
       `What to download must be a key, an s3:// or an https:// address, got ${from === '' ? 'an empty text' : typeof from}.`,
     )
   if (/^https?:\/\//i.test(from))
-    return { source: await findWeb(from), name: lastOf(URL.parse(from)?.pathname ?? '') }
+    return { source: await findWeb(from), name: lastOf(decoded(URL.parse(from)?.pathname)) }
   const bucket = await scope.bucket()
   const ref = refOf(bucket.name, from)
   return { source: bucket.source(ref), name: lastOf(ref.key) }
@@ -79,17 +87,21 @@ function refOf(own: string, from: string): ObjectRef {
   return { bucket, key }
 }
 
+/** The last part of a URL's path; slashes that are written in code are none. */
+function decoded(path = ''): string {
+  const last = path.split('/').findLast((segment) => segment !== '') ?? ''
+  try {
+    return decodeURIComponent(last).replaceAll('/', '_')
+  } catch {
+    return last
+  }
+}
+
 /** A name that a folder can have, whatever the address is. */
 function lastOf(path: string): string {
-  const last = path.split('/').findLast((segment) => segment !== '') ?? ''
-  let name: string
-  try {
-    name = decodeURIComponent(last)
-  } catch {
-    name = last
-  }
-  const safe = name.replaceAll(/[\p{Cc}/\\]/gu, '_').replace(/^\.{1,2}$/, '_')
-  const extension = extname(safe).slice(0, 20)
+  const name = path.split('/').findLast((segment) => segment !== '') ?? ''
+  const safe = name.replaceAll(/[\p{Cc}\\]/gu, '_').replace(/^\.{1,2}$/, '_')
+  const extension = cutTo(extname(safe), EXTENSION_BYTES)
   const stem = safe.slice(0, safe.length - extname(safe).length)
   return `${cutTo(stem, NAME_BYTES)}${extension}` || 'download'
 }
@@ -97,7 +109,8 @@ function lastOf(path: string): string {
 function cutTo(text: string, bytes: number): string {
   let cut = text
   while (Buffer.byteLength(cut) > bytes) cut = cut.slice(0, -1)
-  return cut
+  // Half of a letter that takes two goes as well.
+  return cut.isWellFormed() ? cut : cut.slice(0, -1)
 }
 
 /** `to` as a file; within it when it is a folder; without it a new name in the job's own folder. */
@@ -105,22 +118,7 @@ async function placeOf(scope: Scope, name: string, to: string | undefined): Prom
   if (to !== undefined) {
     const place = resolve(to)
     const isFolder = /[\\/]$/.test(to) || ((await stat(place).catch(() => undefined))?.isDirectory() ?? false)
-    return isFolder ? free(scope, place, name) : place
+    return isFolder ? freePath(scope, place, name) : place
   }
-  return free(scope, await scope.folder(), name)
-}
-
-async function free(scope: Scope, folder: string, name: string): Promise<string> {
-  const extension = extname(name)
-  const stem = name.slice(0, name.length - extension.length)
-  for (let number = 1; ; number += 1) {
-    const path = join(folder, number === 1 ? name : `${stem}-${number}${extension}`)
-    if (scope.taken.has(path)) continue
-    scope.taken.add(path)
-    const isThere = await stat(path).then(
-      () => true,
-      () => false,
-    )
-    if (!isThere) return path
-  }
+  return freePath(scope, await scope.folder(), name)
 }

@@ -1,12 +1,12 @@
 // Taking a zip archive apart, within limits on what it may become.
 
-import { createWriteStream } from 'node:fs'
-import { access, mkdir, rm } from 'node:fs/promises'
-import { basename, dirname, extname, join, resolve, sep } from 'node:path'
+import { access, mkdir, open, rm, type FileHandle } from 'node:fs/promises'
+import { basename, dirname, extname, resolve, sep } from 'node:path'
 import { Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { crc32 } from 'node:zlib'
 import yauzl, { type Entry, type ZipFile } from 'yauzl'
+import { freePath } from './free-path.ts'
 import type { ExtractOptions } from './s3.ts'
 import { codeOf, S3Error, wordsOf } from './s3-error.ts'
 import { eitherSignal, type Scope } from './scope.ts'
@@ -23,9 +23,14 @@ const NO_KIND = 0
 /** Extracts all of the archive or nothing; gives the paths of its files in its own order. */
 export async function extractZip(scope: Scope, archive: string, options: ExtractOptions): Promise<string[]> {
   const { maxFiles = MAX_FILES, maxBytes = MAX_BYTES } = options
+  for (const [name, limit] of Object.entries({ maxFiles, maxBytes }))
+    if (!(limit >= 0))
+      throw new S3Error('S3_OPTION_INVALID', `${name} must be a number from 0, got ${limit}.`)
   const signal = eitherSignal(scope, options.signal)
   signal.throwIfAborted()
-  const folder = resolve(options.to ?? join(await scope.folder(), basename(archive, extname(archive))))
+  const folder = resolve(
+    options.to ?? (await freePath(scope, await scope.folder(), basename(archive, extname(archive)))),
+  )
   const zip = await opened(archive)
   const extraction = new Extraction(zip, { archive, folder, maxFiles, maxBytes, signal })
   try {
@@ -118,17 +123,28 @@ class Extraction {
         done(null, chunk)
       },
     })
-    // Its mode is not the archive's to say: nothing becomes executable or anybody's.
-    const file = createWriteStream(path, { flags: 'wx', mode: 0o644 })
-    file.once('open', () => this.files.push(path))
+    const file = (await this.#create(path)).createWriteStream()
     try {
       await pipeline(await this.#zip.openReadStreamPromise(entry), watch, file, { signal })
     } catch (cause) {
-      if (file.errored === cause) throw alreadyThere(cause, path) ?? writeTrouble(cause, path)
+      file.destroy()
+      // All of the streams were ended with it; only its code tells where it is from.
+      if (/^E[A-Z]+$/.test(codeOf(cause))) throw writeTrouble(cause, path)
       throw refused(archive, `'${entry.fileName}' is damaged (${wordsOf(cause)})`, cause)
     }
     if (digest !== entry.crc32) throw refused(archive, `'${entry.fileName}' is damaged: its checksum differs`)
     this.#bytes += bytes
+  }
+
+  async #create(path: string): Promise<FileHandle> {
+    try {
+      // Its mode is not the archive's to say: nothing becomes executable or anybody's.
+      const handle = await open(path, 'wx', 0o644)
+      this.files.push(path)
+      return handle
+    } catch (cause) {
+      throw alreadyThere(cause, path) ?? writeTrouble(cause, path)
+    }
   }
 
   #count(more: number, words: string): void {

@@ -2,6 +2,7 @@ import { Readable } from 'node:stream'
 import { beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest'
 import type { UploadBody } from '../../src/s3/s3.ts'
 import { makeBucket, noise, PART, type TestBucket } from '../support/buckets.ts'
+import { mulberry32 } from '../support/dice.ts'
 import { storeLink, type SeenRequest, type StoreLink, type Treatment } from '../support/store-link.ts'
 
 const isCreate = ({ method, path }: SeenRequest): boolean => method === 'POST' && /[?&]uploads/.test(path)
@@ -247,15 +248,4 @@ async function* thenHangs(bytes: number, onHang?: () => void): AsyncGenerator<Bu
 
 function* slices(body: Buffer): Generator<Buffer> {
   for (let at = 0; at < body.length; at += 100_003) yield body.subarray(at, at + 100_003)
-}
-
-/** The same numbers for the same seed. */
-function mulberry32(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let t = Math.imul(state ^ (state >>> 15), 1 | state)
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
-    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296
-  }
 }

@@ -103,8 +103,8 @@ function cut(at: number | undefined, end: () => void): Transform {
     },
     flush(done) {
       // Whatever was shorter is cut at its end.
-      if (at !== undefined && left > 0) return void setImmediate(end)
-      done()
+      if (at !== undefined && left > 0) setImmediate(end)
+      else done()
     },
   })
 }
