@@ -35,6 +35,13 @@ export function readBucketSettings(config: Partial<S3Config>): BucketSettings {
       `endpointUrl names the bucket '${known.bucket}' and bucketName the bucket '${bucketName}'; leave it out of the address`,
     )
   }
+  // With Amazon's hosts, more of a path than the bucket is a mistake; elsewhere it may belong to the address.
+  const path = segments.map(decoded).join('/')
+  if (isAmazon(endpoint.hostname) && path !== '' && path !== bucketName) {
+    throw invalid(
+      `endpointUrl has the path '${path}' and bucketName is '${bucketName}'; leave it out of the address`,
+    )
+  }
   return {
     bucket: bucketName,
     region: region ?? known?.region ?? 'us-east-1',
