@@ -18,19 +18,26 @@ const CONNECT_MS = 10_000
 const IDLE_MS = 60_000
 const TRIES = 5
 
+export interface Patience {
+  /** How long a connection may be without any move. */
+  idleMs?: number
+  /** Of each request, the first one counted. */
+  tries?: number
+}
+
 export class S3Bucket implements Bucket {
   readonly name: string
   readonly #settings: BucketSettings
   readonly #client: S3Client
 
-  constructor(settings: BucketSettings) {
+  constructor(settings: BucketSettings, { idleMs = IDLE_MS, tries = TRIES }: Patience = {}) {
     this.name = settings.bucket
     this.#settings = settings
     this.#client = new S3Client({
       region: settings.region,
       credentials: { accessKeyId: settings.accessKeyId, secretAccessKey: settings.secretAccessKey },
-      maxAttempts: TRIES,
-      requestHandler: { connectionTimeout: CONNECT_MS, socketTimeout: IDLE_MS },
+      maxAttempts: tries,
+      requestHandler: { connectionTimeout: CONNECT_MS, socketTimeout: idleMs },
       // Most stores that are not Amazon's know neither names of buckets as hosts nor checksums behind a body.
       ...(settings.endpoint !== undefined && {
         endpoint: settings.endpoint,
@@ -39,6 +46,9 @@ export class S3Bucket implements Bucket {
         responseChecksumValidation: 'WHEN_REQUIRED',
       }),
     })
+    // The SDK would turn its clock by what the store says, and go on; but URLs it signs by that of this machine, and they
+    // would not work.
+    Object.defineProperty(this.#client.config, 'systemClockOffset', { get: () => 0, set: () => undefined })
   }
 
   async put(request: PutRequest): Promise<{ etag?: string }> {
@@ -85,8 +95,8 @@ export class S3Bucket implements Bucket {
     return {
       label: key,
       open: (range, signal) => this.#open({ bucket, key }, range, signal),
-      judge: (cause) => (isPassing(cause) ? undefined : storeTrouble(this.#noted(cause), place)),
-      unreachable: (cause) => storeTrouble(this.#noted(cause), place),
+      judge: (cause) => (isPassing(cause) ? undefined : storeTrouble(cause, place)),
+      unreachable: (cause) => storeTrouble(cause, place),
     }
   }
 
@@ -127,15 +137,9 @@ export class S3Bucket implements Bucket {
   }
 
   #trouble(cause: unknown, deed: Deed, leftover?: string): S3Error {
-    const trouble = storeTrouble(this.#noted(cause), { settings: this.#settings, bucket: this.name, deed })
+    const trouble = storeTrouble(cause, { settings: this.#settings, bucket: this.name, deed })
     if (leftover === undefined) return trouble
     const hint = ` Its parts could not be removed: abort the multipart upload ${leftover} there.`
     return new S3Error(trouble.code, trouble.message + hint, { cause: trouble.cause })
-  }
-
-  /** The SDK turns its clock by what the store says; what it signed then would differ from what this machine believes. */
-  #noted(cause: unknown): unknown {
-    this.#client.config.systemClockOffset = 0
-    return cause
   }
 }

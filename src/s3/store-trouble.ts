@@ -166,21 +166,42 @@ function regionIn(cause: unknown): string | undefined {
 
 type Credentials = Pick<BucketSettings, 'accessKeyId' | 'secretAccessKey'>
 
-/** Stores repeat the key and what was signed; none of that is anybody's to read in a log. */
-function withoutSecrets(cause: unknown, settings: Credentials): unknown {
-  const { accessKeyId, secretAccessKey } = settings
+/** How far causes of causes are followed. */
+const CAUSES = 5
+
+/**
+ * A copy of an error without what was signed and by which key: stores repeat it, and the SDK hangs the whole request on its
+ * errors in a property that cannot be deleted.
+ */
+function withoutSecrets(cause: unknown, credentials: Credentials, depth = CAUSES): unknown {
   if (!(cause instanceof Error)) return cause
   const mask = (text: string): string =>
-    text.replaceAll(secretAccessKey, '[masked]').replaceAll(accessKeyId, '[masked]')
+    secretsOf(credentials).reduce((masked, secret) => masked.replaceAll(secret, '[masked]'), text)
+  const copy = new Error(mask(cause.message))
+  Object.setPrototypeOf(copy, Object.getPrototypeOf(cause) as object)
   for (const name of Object.getOwnPropertyNames(cause)) {
-    if (/^(?:\$response|StringToSign|CanonicalRequest|Signature|AWSAccessKeyId)/.test(name)) {
-      Reflect.deleteProperty(cause, name)
-      continue
-    }
+    if (/^(?:StringToSign|CanonicalRequest|Signature|AWSAccessKeyId)/.test(name)) continue
     const value: unknown = Reflect.get(cause, name)
-    if (typeof value === 'string') Object.defineProperty(cause, name, { value: mask(value) })
+    if (name === '$metadata') define(copy, name, value)
+    else if (typeof value === 'string') define(copy, name, mask(value))
+    else if (typeof value !== 'object' && typeof value !== 'function') define(copy, name, value)
   }
-  if (cause.cause !== undefined) cause.cause = withoutSecrets(cause.cause, settings)
-  if (cause instanceof AggregateError) for (const one of cause.errors) withoutSecrets(one, settings)
-  return cause
+  if (depth === 0) return copy
+  const further = (one: unknown): unknown => withoutSecrets(one, credentials, depth - 1)
+  if (cause.cause instanceof Error) define(copy, 'cause', further(cause.cause))
+  if (cause instanceof AggregateError) define(copy, 'errors', cause.errors.map(further))
+  return copy
+}
+
+function secretsOf({ accessKeyId, secretAccessKey }: Credentials): string[] {
+  return [secretAccessKey, accessKeyId].flatMap((secret) => [secret, encodeURIComponent(secret)])
+}
+
+function define(error: Error, name: string, value: unknown): void {
+  Object.defineProperty(error, name, {
+    value,
+    configurable: true,
+    writable: true,
+    enumerable: name !== 'stack' && name !== 'message',
+  })
 }
