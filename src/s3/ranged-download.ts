@@ -81,11 +81,9 @@ class Download {
 
   async run(): Promise<FetchedFile> {
     // Its answer tells how large the whole is, and whether there are parts at all.
-    const first = await this.#patiently(() =>
-      this.#open({ from: 0, to: PART_BYTES - 1 }, this.#options.signal),
-    )
-    const { total, contentType } = first
     const { signal } = this.#options
+    const first = await this.#patiently(() => this.#begin(signal))
+    const { total, contentType } = first
     // Parts, where there are any; else one stretch that ends where the source does.
     const end = first.isPart && total !== undefined ? total : undefined
     const stretches: Stretch[] = [
@@ -94,12 +92,23 @@ class Download {
     for (let from = PART_BYTES; from < (end ?? 0); from += PART_BYTES)
       stretches.push({ from, to: Math.min(from + PART_BYTES, end ?? 0) - 1 })
     let opened: OpenedRange | undefined = first
+    // Nobody may come to read it, and an error that nobody listens to ends the process.
+    first.body.on('error', () => undefined)
     await inParallel(stretches, PARTS_AT_A_TIME, signal, async (stretch, either) => {
       const given = stretch.from === 0 ? opened : undefined
       opened = undefined
       await this.#fill(stretch, either, given)
-    })
+    }).finally(() => first.body.destroy())
     return { bytes: this.#bytes, ...(contentType !== undefined && { contentType }) }
+  }
+
+  async #begin(signal: AbortSignal): Promise<OpenedRange> {
+    const first = await this.#open({ from: 0, to: PART_BYTES - 1 }, signal)
+    if (!first.isPart || first.total !== undefined) return first
+    // A part of nobody knows how much: where the whole ends shows only when it is asked for.
+    discard(first)
+    this.#whole = undefined
+    return this.#open({ from: 0, to: undefined }, signal)
   }
 
   async #open({ from, to }: Stretch, signal: AbortSignal): Promise<OpenedRange> {
@@ -117,7 +126,7 @@ class Download {
           ? this.#tooLarge(`is ${opened.total} bytes`)
           : undefined
     if (!problem) return opened
-    opened.body.destroy()
+    discard(opened)
     throw problem
   }
 
@@ -134,6 +143,8 @@ class Download {
         if (opened.from !== at) at = await this.#restart(at, opened, stretch)
         for await (const chunk of this.#chunks(opened, signal)) {
           at += await this.#write(chunk, at, stretch)
+          // A server may send more than it was asked for, and without end.
+          if (stretch.to !== undefined && at > stretch.to) break
         }
         if (this.#isFilled(at, stretch)) return
         throw new Error(`the answer ended at byte ${at}, before its end`)
@@ -232,6 +243,11 @@ class Download {
       `${this.#source.label} ${words}, more than the limit of ${this.#options.maxBytes}. Raise maxBytes, or take a smaller one.`,
     )
   }
+}
+
+function discard({ body }: OpenedRange): void {
+  // Some bodies tell of their own end as an error, and one that nobody listens to ends the process.
+  body.on('error', () => undefined).destroy()
 }
 
 /** What only one of the two says is no difference. */

@@ -21,19 +21,28 @@ class StatusError extends Error {
   }
 }
 
+export interface WebOptions {
+  /** Private addresses and http are taken too. */
+  allowPrivate: boolean
+  /** Makes the connections; by default one of its own, which goes to no private address unless that is allowed. */
+  dispatcher?: Dispatcher
+}
+
 /** Downloads from the web for one job. */
 export class Web {
   readonly #allowPrivate: boolean
-  readonly #agent: Agent
+  readonly #agent: Dispatcher
 
-  constructor({ allowPrivate }: { allowPrivate: boolean }) {
+  constructor({ allowPrivate, dispatcher }: WebOptions) {
     this.#allowPrivate = allowPrivate
-    this.#agent = new Agent({
-      connect: { timeout: CONNECT_MS, ...(!allowPrivate && { lookup: lookupPublic }) },
-      headersTimeout: ANSWER_MS,
-      bodyTimeout: ANSWER_MS,
-      keepAliveTimeout: 4_000,
-    })
+    this.#agent =
+      dispatcher ??
+      new Agent({
+        connect: { timeout: CONNECT_MS, ...(!allowPrivate && { lookup: lookupPublic }) },
+        headersTimeout: ANSWER_MS,
+        bodyTimeout: ANSWER_MS,
+        keepAliveTimeout: 4_000,
+      })
   }
 
   /** Throws S3_URL_REFUSED or S3_ADDRESS_PRIVATE for an address that is never to be asked. */
