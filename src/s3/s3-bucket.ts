@@ -48,7 +48,7 @@ export class S3Bucket implements Bucket {
     })
     // The SDK would turn its clock by what the store says, and go on; but URLs it signs by that of this machine, and they
     // would not work.
-    Object.defineProperty(this.#client.config, 'systemClockOffset', { get: () => 0, set: () => undefined })
+    Object.defineProperty(this.#client.config, 'systemClockOffset', { get: () => 0, set() {} })
   }
 
   async put(request: PutRequest): Promise<{ etag?: string }> {
