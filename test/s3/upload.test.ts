@@ -116,7 +116,7 @@ for (const name of ['radosgw', 'swift'] as const) {
       })
 
       it('rejects with the error of a stream that failed before anybody listened', async () => {
-        // Seen to end the process: its error came while the SDK was loaded, and nobody listened yet.
+        // Its error may come while the SDK is loaded, before the bucket listens.
         const body = createReadStream('/nowhere/at/all')
         await expect(bucket.helpers().upload(body, { key: 'early' })).rejects.toMatchObject({
           code: 'ENOENT',
