@@ -1,7 +1,7 @@
-// How a bucket is to be reached: a job's s3Config or the environment, read and made definite.
+// How a bucket is to be reached: a config with its address read, and all that it leaves open made definite. Without zod,
+// which would cost a job's first call a tenth of a second: its s3Config was checked on its way here.
 
 import type { S3Config } from '../job/job.ts'
-import { s3ConfigSchema } from '../job/job.ts'
 import { isAmazon, readHost } from './region.ts'
 import { S3Error } from './s3-error.ts'
 
@@ -14,31 +14,26 @@ export interface BucketSettings {
   secretAccessKey: string
 }
 
-/** Throws S3_CONFIG_INVALID naming the field and never a value that may be secret. */
-export function readBucketSettings(config: Partial<S3Config>): BucketSettings {
-  const url = URL.parse(config.endpointUrl ?? '')
-  const known = url ? readHost(url.hostname) : undefined
-  const segments = url?.pathname.split('/').filter((segment) => segment !== '') ?? []
-  // Without a bucketName the address may name it: before the host, or as all of its path.
-  const named = known?.bucket ?? (segments.length === 1 ? decoded(segments[0]) : undefined)
-  const parsed = s3ConfigSchema.safeParse({ ...config, bucketName: config.bucketName ?? named })
-  if (!parsed.success) {
-    const issue = parsed.error.issues[0]
-    const field = issue?.path.join('.') || 's3Config'
-    const isMissing = Reflect.get({ ...config, bucketName: config.bucketName ?? named }, field) === undefined
-    throw invalid(`${field} ${isMissing ? 'is missing' : 'is not what it may be'}`, parsed.error)
-  }
-  const { accessId, accessSecret, bucketName, region } = parsed.data
-  const endpoint = new URL(parsed.data.endpointUrl)
+/** How the bucket of a config that was checked is reached. Throws S3_CONFIG_INVALID when its fields contradict each other. */
+export function bucketSettings({
+  accessId,
+  accessSecret,
+  bucketName,
+  endpointUrl,
+  region,
+}: S3Config): BucketSettings {
+  const endpoint = URL.parse(endpointUrl)
+  if (!endpoint) throw invalidBucket('endpointUrl is not what it may be')
+  const known = readHost(endpoint.hostname)
   if (known?.bucket !== undefined && known.bucket !== bucketName.toLowerCase()) {
-    throw invalid(
+    throw invalidBucket(
       `endpointUrl names the bucket '${known.bucket}' and bucketName the bucket '${bucketName}'; leave it out of the address`,
     )
   }
   // With Amazon's hosts, more of a path than the bucket is a mistake; elsewhere it may belong to the address.
-  const path = segments.map(decoded).join('/')
+  const path = segmentsOf(endpoint).map(decoded).join('/')
   if (isAmazon(endpoint.hostname) && path !== '' && path !== bucketName) {
-    throw invalid(
+    throw invalidBucket(
       `endpointUrl has the path '${path}' and bucketName is '${bucketName}'; leave it out of the address`,
     )
   }
@@ -51,12 +46,24 @@ export function readBucketSettings(config: Partial<S3Config>): BucketSettings {
   }
 }
 
+/** The bucket that an address names: before the host of a well-known provider, or as all of its path. */
+export function bucketNamedBy(endpointUrl: string | undefined): string | undefined {
+  const url = URL.parse(endpointUrl ?? '')
+  if (!url) return undefined
+  const segments = segmentsOf(url)
+  return readHost(url.hostname)?.bucket ?? (segments.length === 1 ? decoded(segments[0]) : undefined)
+}
+
 /** Scheme, host and path without the bucket, which requests put there themselves. */
 function addressOf(endpoint: URL, bucketName: string, before: string | undefined): string {
   const host = before === undefined ? endpoint.host : endpoint.host.slice(before.length + 1)
-  const segments = endpoint.pathname.split('/').filter((segment) => segment !== '')
+  const segments = segmentsOf(endpoint)
   if (decoded(segments.at(-1)) === bucketName) segments.pop()
   return `${endpoint.protocol}//${[host, ...segments].join('/')}`
+}
+
+function segmentsOf({ pathname }: URL): string[] {
+  return pathname.split('/').filter((segment) => segment !== '')
 }
 
 function decoded(segment: string | undefined): string | undefined {
@@ -67,7 +74,7 @@ function decoded(segment: string | undefined): string | undefined {
   }
 }
 
-function invalid(problem: string, cause?: unknown): S3Error {
+export function invalidBucket(problem: string, cause?: unknown): S3Error {
   return new S3Error(
     'S3_CONFIG_INVALID',
     `The bucket cannot be used: ${problem}. Give accessId, accessSecret, bucketName and endpointUrl, or the BUCKET_ variables.`,

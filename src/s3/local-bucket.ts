@@ -18,6 +18,9 @@ import {
 import { codeOf, S3Error, wordsOf } from './s3-error.ts'
 import { writeTrouble } from './write-trouble.ts'
 
+/** What a folder says where a store would say that there is no such object. */
+const ABSENT = new Set(['ENOENT', 'ENOTDIR', 'EISDIR'])
+
 export class LocalBucket implements Bucket {
   static #isTold = false
   readonly name = 'local-bucket'
@@ -64,7 +67,7 @@ export class LocalBucket implements Bucket {
   source({ key }: ObjectRef): RangeSource {
     const file = this.#fileOf(key)
     const judge = (cause: unknown): Error =>
-      codeOf(cause) === 'ENOENT'
+      ABSENT.has(codeOf(cause))
         ? new S3Error(
             'S3_OBJECT_NOT_FOUND',
             `The folder ${this.#folder} has no object '${key}'. Check the key, or put it there.`,

@@ -17,6 +17,8 @@ const CONNECT_MS = 10_000
 /** A connection on which nothing moves for so long is given up. */
 const IDLE_MS = 60_000
 const TRIES = 5
+/** Connections that nobody uses go by themselves: helpers that are not closed leave nothing behind. */
+const agent = { keepAlive: true, maxSockets: 50, timeout: 5_000 }
 
 export interface Patience {
   /** How long a connection may be without any move. */
@@ -37,7 +39,12 @@ export class S3Bucket implements Bucket {
       region: settings.region,
       credentials: { accessKeyId: settings.accessKeyId, secretAccessKey: settings.secretAccessKey },
       maxAttempts: tries,
-      requestHandler: { connectionTimeout: CONNECT_MS, socketTimeout: idleMs },
+      requestHandler: {
+        connectionTimeout: CONNECT_MS,
+        socketTimeout: idleMs,
+        httpAgent: agent,
+        httpsAgent: agent,
+      },
       // Most stores that are not Amazon's know neither names of buckets as hosts nor checksums behind a body.
       ...(settings.endpoint !== undefined && {
         endpoint: settings.endpoint,

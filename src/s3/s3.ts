@@ -86,8 +86,12 @@ export interface S3 {
   urlOf(key: string, options?: { expiresInSeconds?: number }): Promise<string>
 }
 
-/** What a helper outside of a job may know beside the bucket. */
+/** What helpers of one's own making may know beside the bucket. */
 export interface S3Options {
+  /** The job that they work for: gives `jobId`. */
+  job?: { readonly id: string }
+  /** Its context: gives `signal`, `folder` and `onProgress`. */
+  context?: { readonly signal: AbortSignal; readonly scratchDir: string; progress(value: unknown): void }
   /** Aborts every call. */
   signal?: AbortSignal
   /** The part of default keys behind objectPath. */

@@ -89,7 +89,7 @@ export class Web {
     if (!isSafe)
       throw new S3Error(
         'S3_URL_REFUSED',
-        `Cannot download ${label}: only https is taken, got ${url.protocol}//. Use https, or allowPrivate for a network of your own.`,
+        `Cannot download ${label}: only https is taken, got ${url.protocol}//. Use https; for a network of your own set LONGSHORE_ALLOW_PRIVATE_DOWNLOADS=true for the worker.`,
       )
     if (this.#allowPrivate) return
     try {
@@ -198,7 +198,7 @@ function isPrivate(cause: unknown): boolean {
 function refusedPrivate(label: string, cause: unknown): S3Error {
   return new S3Error(
     'S3_ADDRESS_PRIVATE',
-    `Cannot download ${label}: ${wordsOf(cause)}. Use a public address, or allowPrivate for a network of your own.`,
+    `Cannot download ${label}: ${wordsOf(cause)}. Use a public address; for a network of your own set LONGSHORE_ALLOW_PRIVATE_DOWNLOADS=true for the worker.`,
     { cause },
   )
 }

@@ -4,7 +4,7 @@ import { mkdirSync } from 'node:fs'
 import { limits } from '../job/limits.ts'
 import { bytesFrom } from '../lib/intrinsics.ts'
 import { readS3Environment } from '../s3/config.ts'
-import { s3From } from '../s3/s3-from.ts'
+import { s3From, s3Of } from '../s3/s3-from.ts'
 import { S3Helpers, type OpenBucket } from '../s3/s3-helpers.ts'
 import type { S3, S3Options } from '../s3/s3.ts'
 import type { JobContext } from './define-handler.ts'
@@ -95,7 +95,7 @@ export class ContextMaker {
       const { allowPrivate } = readS3Environment()
       this.#s3 ??= new S3Helpers(openBucket, { ...options, objectPath, allowPrivate })
     }
-    this.#s3 ??= s3From(s3Config, options)
+    this.#s3 ??= s3Config ? s3Of(s3Config, options) : s3From(undefined, options)
     return this.#s3
   }
 

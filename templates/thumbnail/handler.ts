@@ -43,19 +43,9 @@ export interface Thumbnail {
 export default defineHandler({
   input: inputSchema,
   async handler(job, context): Promise<{ thumbnails: Thumbnail[] }> {
-    if (context.s3) return { thumbnails: await makeThumbnails(job.input, context.s3, context) }
     // A job that names no bucket gets the worker's own, of the BUCKET_ variables.
-    const own = s3From(undefined, {
-      signal: context.signal,
-      jobId: job.id,
-      folder: () => context.scratchDir,
-      onProgress: (progress) => context.progress({ s3: progress }),
-    })
-    try {
-      return { thumbnails: await makeThumbnails(job.input, own, context) }
-    } finally {
-      await own.close()
-    }
+    const s3 = context.s3 ?? s3From(undefined, { job, context })
+    return { thumbnails: await makeThumbnails(job.input, s3, context) }
   },
 })
 

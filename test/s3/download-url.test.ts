@@ -8,13 +8,13 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { s3From } from '../../src/s3/s3-from.ts'
 import type { S3Options } from '../../src/s3/s3.ts'
 import { Web } from '../../src/s3/url-source.ts'
-import { noise, PART, temporaryFolder } from '../support/buckets.ts'
+import { noise, DOWNLOAD_PART, temporaryFolder } from '../support/buckets.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 
 type Answer = (request: IncomingMessage, response: ServerResponse, number: number) => void
 
 describe('a download of a URL', () => {
-  const body = noise(2 * PART + 999)
+  const body = noise(2 * DOWNLOAD_PART + 999)
 
   it('resumes at a server with ranges, and begins anew at one without', async () => {
     for (const hasRanges of [true, false]) {
@@ -41,9 +41,9 @@ describe('a download of a URL', () => {
   it('is whole from a server that gives parts of nobody knows how much', async () => {
     // Seen to end after the first part, as if that were all.
     const { url } = await serve((request, response) => {
-      const head = { 'content-range': `bytes 0-${PART - 1}/*`, 'content-length': PART }
+      const head = { 'content-range': `bytes 0-${DOWNLOAD_PART - 1}/*`, 'content-length': DOWNLOAD_PART }
       if (request.headers.range === undefined) response.writeHead(200).end(body)
-      else response.writeHead(206, head).end(body.subarray(0, PART))
+      else response.writeHead(206, head).end(body.subarray(0, DOWNLOAD_PART))
     })
     expect((await scene().get(url)).equals(body)).toBe(true)
   })

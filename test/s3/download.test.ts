@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { userInfo } from 'node:os'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest'
-import { makeBucket, noise, PART, temporaryFolder, type TestBucket } from '../support/buckets.ts'
+import { makeBucket, noise, DOWNLOAD_PART, temporaryFolder, type TestBucket } from '../support/buckets.ts'
 import { mulberry32 } from '../support/dice.ts'
 import { storeLink } from '../support/store-link.ts'
 
@@ -32,7 +32,15 @@ for (const name of ['radosgw', 'swift'] as const) {
       expect(new Set([mine.path, theirs.path, signed.path]).size).toBe(3)
     })
 
-    for (const size of [0, 1, PART - 1, PART, PART + 1, 2 * PART, 5 * PART + 77]) {
+    for (const size of [
+      0,
+      1,
+      DOWNLOAD_PART - 1,
+      DOWNLOAD_PART,
+      DOWNLOAD_PART + 1,
+      2 * DOWNLOAD_PART,
+      3 * DOWNLOAD_PART + 77,
+    ]) {
       it(`of ${size} bytes has every one of them`, async () => {
         const body = noise(size)
         await bucket.put(`size-${size}`, body)
@@ -127,22 +135,24 @@ for (const name of ['radosgw', 'swift'] as const) {
     }
 
     it('over its limit leaves nothing', async () => {
-      await bucket.put('limit', noise(PART + 5))
+      await bucket.put('limit', noise(DOWNLOAD_PART + 5))
       const folder = temporaryFolder()
       const s3 = bucket.helpers({ folder, allowPrivate: true })
       for (const from of ['limit', await s3.urlOf('limit')])
-        await expect(s3.download(from, { maxBytes: PART + 4 })).rejects.toMatchObject({
+        await expect(s3.download(from, { maxBytes: DOWNLOAD_PART + 4 })).rejects.toMatchObject({
           code: 'S3_TOO_LARGE',
         })
       expect(readdirSync(folder)).toEqual([])
-      expect(await s3.download('limit', { maxBytes: PART + 5 })).toMatchObject({ bytes: PART + 5 })
+      expect(await s3.download('limit', { maxBytes: DOWNLOAD_PART + 5 })).toMatchObject({
+        bytes: DOWNLOAD_PART + 5,
+      })
       for (const maxBytes of [-1, NaN, 'many' as never])
         await expect(s3.download('limit', { maxBytes })).rejects.toMatchObject({ code: 'S3_OPTION_INVALID' })
     })
 
     it('of an object that is replaced meanwhile is refused', async () => {
-      await bucket.put('replaced', noise(6 * PART))
-      const later = noise(6 * PART)
+      await bucket.put('replaced', noise(3 * DOWNLOAD_PART))
+      const later = noise(3 * DOWNLOAD_PART)
       const folder = temporaryFolder()
       const first = Promise.withResolvers<void>()
       const link = await storeLink(store!.endpoint, ({ number }) =>
@@ -158,7 +168,7 @@ for (const name of ['radosgw', 'swift'] as const) {
     })
 
     it('that is aborted leaves nothing, and rejects with the reason', async () => {
-      await bucket.put('aborted', noise(4 * PART))
+      await bucket.put('aborted', noise(2 * DOWNLOAD_PART))
       const folder = temporaryFolder()
       const link = await storeLink(store!.endpoint, ({ number }) =>
         number > 2 ? { holdAnswer: new Promise(() => {}) } : {},
@@ -197,7 +207,7 @@ for (const name of ['radosgw', 'swift'] as const) {
         skip('a container that may not mount')
       }
       onTestFinished(() => void execFileSync('umount', [disk]))
-      await bucket.put('too-much', noise(2 * PART))
+      await bucket.put('too-much', noise(2 * DOWNLOAD_PART))
       const download = bucket.helpers({ folder: disk }).download('too-much')
       await expect(download).rejects.toMatchObject({ code: 'S3_DISK_FULL', cause: { code: 'ENOSPC' } })
       expect(readdirSync(disk)).toEqual([])
@@ -206,11 +216,11 @@ for (const name of ['radosgw', 'swift'] as const) {
     for (let seed = 1; seed <= 12; seed += 1) {
       it(`on a link that fails is whole or absent, by the dice of seed ${seed}`, async () => {
         const random = mulberry32(seed)
-        const body = noise(Math.floor(random() * 3.5 * PART) + 1)
+        const body = noise(Math.floor(random() * 2.5 * DOWNLOAD_PART) + 1)
         await bucket.put(`seed-${seed}`, body)
         const link = await storeLink(store!.endpoint, () => {
           const dice = random()
-          if (dice < 0.35) return { cutAnswerAt: Math.floor(random() * PART) }
+          if (dice < 0.35) return { cutAnswerAt: Math.floor(random() * DOWNLOAD_PART) }
           return dice < 0.45 ? { loseAnswer: true } : {}
         })
         const folder = temporaryFolder()
@@ -227,15 +237,15 @@ for (const name of ['radosgw', 'swift'] as const) {
     }
 
     it('tells how far it is', async () => {
-      await bucket.put('told', noise(PART + 1))
+      await bucket.put('told', noise(DOWNLOAD_PART + 1))
       const told: unknown[] = []
       const onProgress = (progress: unknown): void => void told.push(progress)
       await bucket.helpers({ onProgress }).download('told')
       expect(told.at(-1)).toEqual({
         direction: 'download',
         name: 'told',
-        bytes: PART + 1,
-        totalBytes: PART + 1,
+        bytes: DOWNLOAD_PART + 1,
+        totalBytes: DOWNLOAD_PART + 1,
       })
     })
   })

@@ -1,7 +1,11 @@
 import { describe, expect, it } from 'vitest'
-import { readBucketSettings } from '../../src/s3/bucket-settings.ts'
+import type { S3Config } from '../../src/job/job.ts'
+import { parseBucketConfig } from '../../src/s3/bucket-config.ts'
+import { bucketSettings, type BucketSettings } from '../../src/s3/bucket-settings.ts'
 import { readS3Environment } from '../../src/s3/config.ts'
 import { isAmazon, readHost } from '../../src/s3/region.ts'
+
+const read = (config: Partial<S3Config>): BucketSettings => bucketSettings(parseBucketConfig(config))
 
 const base = { accessId: 'id', accessSecret: 'secret' }
 
@@ -91,15 +95,13 @@ describe('the settings of a bucket', () => {
   for (const [endpointUrl, bucketName, expected] of rows) {
     it(`from ${endpointUrl}${bucketName === undefined ? '' : ` and the name ${bucketName}`}`, () => {
       const config = { ...base, endpointUrl, ...(bucketName !== undefined && { bucketName }) }
-      expect(readBucketSettings(config)).toMatchObject(expected)
+      expect(read(config)).toMatchObject(expected)
     })
   }
 
   it('take the region that is given over that of the host', () => {
     const endpointUrl = 'https://s3.eu-west-3.amazonaws.com'
-    expect(readBucketSettings({ ...base, endpointUrl, bucketName: 'b', region: 'us-west-2' }).region).toBe(
-      'us-west-2',
-    )
+    expect(read({ ...base, endpointUrl, bucketName: 'b', region: 'us-west-2' }).region).toBe('us-west-2')
   })
 
   const refused: [why: string, config: object, names: string][] = [
@@ -139,7 +141,7 @@ describe('the settings of a bucket', () => {
   ]
   for (const [why, config, names] of refused) {
     it(`are refused for ${why}, which is named`, () => {
-      expect(() => readBucketSettings(config)).toThrow(
+      expect(() => read(config)).toThrow(
         expect.objectContaining({ code: 'S3_CONFIG_INVALID', message: expect.stringContaining(names) }),
       )
     })

@@ -23,6 +23,8 @@ import type { ObjectStore } from './daemons.ts'
 export const MIB = 1_048_576
 /** What the helpers upload in one piece; anything longer goes in parts. */
 export const PART = 8 * MIB
+/** And of a download. */
+export const DOWNLOAD_PART = 16 * MIB
 
 export interface TestBucket {
   readonly name: string
