@@ -33,7 +33,7 @@ describe('README.md', () => {
       scripts: Record<string, string>
     }
     const scripts = allPages().flatMap(({ text }) =>
-      [...text.matchAll(/npm run ([a-z][a-z:-]*)/g)].map((match) => match[1] ?? ''),
+      [...text.matchAll(/npm run ([a-z][a-z0-9:-]*)/g)].map((match) => match[1] ?? ''),
     )
     expect(scripts.filter((name) => !(name in manifest.scripts))).toEqual([])
   })
