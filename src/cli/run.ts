@@ -52,7 +52,13 @@ export async function run(
     const over = Promise.race([stop.told, readerGone()])
     const first = await Promise.race([executor.start(), over])
     if (first !== undefined) return void (process.exitCode = 1)
-    const outcome = await Promise.race([runLocally(executor, job, printed), over])
+    // The handler hears of it, and may put away what it has begun; a second signal does not wait for that.
+    const stopping = new AbortController()
+    void over.then(() => stopping.abort())
+    const again = new Promise<'again'>((tell) =>
+      stop.onSignal(() => stopping.signal.aborted && tell('again')),
+    )
+    const outcome = await Promise.race([runLocally(executor, job, printed, stopping.signal), again])
     printed.finish()
     if (typeof outcome === 'string') process.exitCode = 1
     else report(outcome, printed.hasValues)

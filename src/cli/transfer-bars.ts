@@ -13,6 +13,8 @@ const transferSchema = z.strictObject({
   }),
 })
 
+const LABEL_CHARS = 30
+
 export class TransferBars {
   readonly #stream: NodeJS.WriteStream
   readonly #byName = new Map<string, SingleBar>()
@@ -27,10 +29,11 @@ export class TransferBars {
     const parsed = transferSchema.safeParse(progress)
     if (!parsed.success) return false
     const { direction, name, bytes, totalBytes } = parsed.data.s3
-    const bar = this.#barOf(`${direction} ${name}`)
+    const bar = this.#barOf(`${direction} ${shortened(name)}`)
     // An empty bar, as long as nobody knows how much there is to come.
-    bar.setTotal(totalBytes === undefined ? 0 : Math.max(1, totalBytes))
-    bar.update(totalBytes === 0 ? 1 : bytes, { size: megabytes(bytes) })
+    bar.setTotal(Math.max(1, totalBytes ?? 1))
+    const done = totalBytes === undefined ? 0 : totalBytes === 0 ? 1 : bytes
+    bar.update(done, { size: megabytes(bytes) })
     return true
   }
 
@@ -63,6 +66,11 @@ export class TransferBars {
     this.#byName.set(label, bar)
     return bar
   }
+}
+
+/** The end of a key is what tells files apart. */
+function shortened(name: string): string {
+  return name.length <= LABEL_CHARS ? name : `…${name.slice(1 - LABEL_CHARS)}`
 }
 
 function megabytes(bytes: number): string {

@@ -39,12 +39,19 @@ const s3Text = z.string().min(1).max(limits.s3FieldChars)
 
 /** Object storage of the submitter, handed to the worker and to nobody else. Unknown keys are dropped. */
 export const s3ConfigSchema = z.object({
-  accessId: s3Text,
+  accessId: s3Text.regex(/^[\x21-\x7e]*$/, 'must be printable ASCII without spaces: it goes into a header'),
   accessSecret: s3Text,
-  bucketName: s3Text,
+  bucketName: s3Text.regex(/^[^/\s]*$/, 'must be the name of a bucket, without "/" and spaces'),
   endpointUrl: z.url({ protocol: /^https?$/ }).max(limits.s3FieldChars),
-  objectPath: z.string().max(limits.s3FieldChars).optional(),
-  region: s3Text.optional(),
+  objectPath: z
+    .string()
+    .max(limits.s3FieldChars)
+    .refine(
+      (path) => !/\p{Cc}/u.test(path) && !path.split('/').some((part) => part === '.' || part === '..'),
+      'must have no "." or ".." as a part and no control characters',
+    )
+    .optional(),
+  region: s3Text.regex(/^[A-Za-z0-9._-]*$/, 'must be letters, digits, ".", "_" and "-"').optional(),
 })
 export type S3Config = z.output<typeof s3ConfigSchema>
 

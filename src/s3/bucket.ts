@@ -39,6 +39,8 @@ export interface OpenedRange {
 export interface RangeSource {
   /** For messages and progress: no credentials, no query. */
   readonly label: string
+  /** Several machines may answer, each with a version of its own for the same bytes. */
+  readonly isManyfold?: boolean
   /**
    * Opens the bytes from `from` up to and including `to`, or up to the end; a source without ranges gives all from 0 on.
    * The body is the caller's to destroy.

@@ -2,6 +2,7 @@
 
 import { stat } from 'node:fs/promises'
 import { extname, join, resolve } from 'node:path'
+import { checkOptions, checkText, checkTexts } from './arguments.ts'
 import type { ObjectRef, RangeSource } from './bucket.ts'
 import { freePath } from './free-path.ts'
 import { inParallel } from './in-parallel.ts'
@@ -26,7 +27,7 @@ export async function download(
   options: DownloadOptions,
   findWeb: FindWeb,
 ): Promise<Downloaded> {
-  const { maxBytes = MAX_BYTES } = options
+  const { maxBytes = MAX_BYTES } = checkOptions(options, ['to'])
   if (!(maxBytes >= 0))
     throw new S3Error('S3_OPTION_INVALID', `maxBytes must be a number from 0, got ${maxBytes}.`)
   const signal = eitherSignal(scope, options.signal)
@@ -49,12 +50,14 @@ export async function download(
   }
 }
 
-export function downloadAll(
+export async function downloadAll(
   scope: Scope,
   all: readonly string[],
   options: DownloadOptions,
   findWeb: FindWeb,
 ): Promise<Downloaded[]> {
+  checkTexts('What to download', all)
+  checkOptions(options, ['to'])
   // Each has a name of its own, so the place can only be a folder.
   const to = options.to === undefined || options.to === '' ? options.to : join(options.to, '/')
   return inParallel(all, FILES_AT_A_TIME, eitherSignal(scope, options.signal), (from, signal) =>
@@ -67,11 +70,7 @@ async function sourceOf(
   from: string,
   findWeb: FindWeb,
 ): Promise<{ source: RangeSource; name: string }> {
-  if (typeof from !== 'string' || from === '')
-    throw new S3Error(
-      'S3_OPTION_INVALID',
-      `What to download must be a key, an s3:// or an https:// address, got ${from === '' ? 'an empty text' : typeof from}.`,
-    )
+  checkText('What to download, a key, an s3:// or an https:// address,', from)
   if (/^https?:\/\//i.test(from))
     return { source: await findWeb(from), name: lastOf(decoded(URL.parse(from)?.pathname)) }
   const bucket = await scope.bucket()
@@ -80,11 +79,21 @@ async function sourceOf(
 }
 
 function refOf(own: string, from: string): ObjectRef {
-  if (!/^s3:\/\//i.test(from)) return { bucket: own, key: from }
+  if (!/^s3:\/\//i.test(from)) return { bucket: own, key: checkedKey(from) }
   const [, bucket, key] = /^s3:\/\/([^/]+)\/(.+)$/is.exec(from) ?? []
   if (bucket === undefined || key === undefined)
     throw new S3Error('S3_OPTION_INVALID', `An address of an object is s3://bucket/key, got '${from}'.`)
-  return { bucket, key }
+  return { bucket, key: checkedKey(key) }
+}
+
+/** A store may have keys that are not made here; but none that no request can carry. */
+function checkedKey(key: string): string {
+  if (!key.isWellFormed() || Buffer.byteLength(key) > 1024)
+    throw new S3Error(
+      'S3_OPTION_INVALID',
+      `A key must be well-formed Unicode of up to 1024 bytes, got ${JSON.stringify(key.slice(0, 200))}.`,
+    )
+  return key
 }
 
 /** The last part of a URL's path; slashes that are written in code are none. */

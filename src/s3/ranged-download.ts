@@ -53,7 +53,7 @@ export async function downloadTo(
     throw writeTrouble(cause, file)
   }
   try {
-    const fetched = await new Download(source, { ...options, file, handle }).run()
+    const fetched = await fetchInto(source, { ...options, file, handle })
     await closed(handle, file)
     await rename(draft, file).catch((cause: unknown) => {
       throw writeTrouble(cause, file)
@@ -67,6 +67,23 @@ export async function downloadTo(
   }
 }
 
+async function fetchInto(
+  source: RangeSource,
+  options: DownloadOptions & { file: string; handle: FileHandle },
+): Promise<FetchedFile> {
+  const ranged = new Download(source, options)
+  try {
+    return await ranged.run()
+  } catch (cause) {
+    const isTornApart = cause instanceof S3Error && cause.code === 'S3_OBJECT_CHANGED'
+    if (!isTornApart || !source.isManyfold) throw cause
+    // One answer alone fits itself.
+    await options.handle.truncate(0)
+    options.transfer.moved(-ranged.bytes)
+    return await new Download(source, options).runInOne()
+  }
+}
+
 class Download {
   readonly #source: RangeSource
   readonly #options: DownloadOptions & { file: string; handle: FileHandle }
@@ -77,6 +94,18 @@ class Download {
   constructor(source: RangeSource, options: DownloadOptions & { file: string; handle: FileHandle }) {
     this.#source = source
     this.#options = options
+  }
+
+  /** Written so far. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /** All of it as one stretch, from one answer as long as that lasts. */
+  async runInOne(): Promise<FetchedFile> {
+    await this.#fill({ from: 0, to: undefined }, this.#options.signal, undefined)
+    const contentType = this.#whole?.contentType
+    return { bytes: this.#bytes, ...(contentType !== undefined && { contentType }) }
   }
 
   async run(): Promise<FetchedFile> {

@@ -13,7 +13,9 @@ const BUCKET = String.raw`(?:(?<bucket>[^/]+)\.)?`
 
 /** Host names of buckets as their providers document them. */
 const providers: readonly Provider[] = [
-  aws(String.raw`s3[.-](?:dualstack\.)?(?<region>[a-z]{2}(?:-[a-z]+)+-\d+)\.amazonaws\.com(?:\.cn)?`),
+  aws(
+    String.raw`s3(?:-fips)?[.-](?:dualstack\.)?(?<region>[a-z]{2}(?:-[a-z]+)+-\d+)\.amazonaws\.com(?:\.cn)?`,
+  ),
   aws(String.raw`s3\.amazonaws\.com`),
   of(String.raw`(?<region>[a-z]{3}\d)\.digitaloceanspaces\.com`),
   of(String.raw`s3\.(?<region>[a-z0-9-]+)\.backblazeb2\.com`),
@@ -65,6 +67,8 @@ export function readHost(hostname: string): KnownHost | undefined {
 export function isAmazon(hostname: string): boolean {
   return (
     /(?:^|\.)s3[.-](?:[a-z0-9.-]+\.)?amazonaws\.com(?:\.cn)?$/i.test(hostname) &&
+    // A gate of its own: the SDK would take the ordinary one.
+    !/(?:^|\.)s3-fips\./i.test(hostname) &&
     readHost(hostname) !== undefined
   )
 }

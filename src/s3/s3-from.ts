@@ -8,6 +8,13 @@ import type { S3Options } from './s3.ts'
 import { S3Helpers, type OpenBucket } from './s3-helpers.ts'
 import type { TransferProgress } from './transfers.ts'
 
+/** Where a job's context takes helpers that are to end with it; the same in every copy of this package. */
+export const OWNS = Symbol.for('longshore.owns')
+
+interface Owner {
+  [OWNS](helpers: S3Helpers): void
+}
+
 /**
  * Helpers for the bucket of `config`, or without it for that of BUCKET_ENDPOINT_URL, BUCKET_ACCESS_KEY_ID and
  * BUCKET_SECRET_ACCESS_KEY (with BUCKET_NAME and BUCKET_REGION where the address does not tell them). A job's own are
@@ -22,7 +29,7 @@ export function s3From(config?: Partial<S3Config>, { job, context, ...options }:
     folder: () => context.scratchDir,
     onProgress: (progress: TransferProgress) => context.progress({ s3: progress }),
   }
-  return helpers(
+  const made = helpers(
     async () => {
       if (!given) return openLocal(environment)
       const { parseBucketConfig } = await import('./bucket-config.ts')
@@ -31,6 +38,8 @@ export function s3From(config?: Partial<S3Config>, { job, context, ...options }:
     given?.objectPath,
     { ...(job && { jobId: job.id }), ...ofJob, ...options },
   )
+  if (context && OWNS in context) (context as Owner)[OWNS](made)
+  return made
 }
 
 /** The same for the s3Config of a job, which is taken as checked. */

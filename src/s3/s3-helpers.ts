@@ -26,6 +26,8 @@ export type OpenBucket = () => Promise<Bucket>
 export class S3Helpers implements S3 {
   readonly #options: S3Options
   readonly #scope: Scope
+  readonly #over = new AbortController()
+  readonly #underWay = new Set<Promise<unknown>>()
   #bucket: Promise<Bucket> | undefined
   #web: Promise<Web> | undefined
   #folder: Promise<string> | undefined
@@ -38,60 +40,100 @@ export class S3Helpers implements S3 {
     this.#scope = {
       bucket: () => (this.#bucket ??= openBucket()),
       prefix: segments.map((segment) => `${segment}/`).join(''),
-      signal: signal ?? new AbortController().signal,
+      signal: signal ? AbortSignal.any([signal, this.#over.signal]) : this.#over.signal,
       clock,
       folder: () => (this.#folder ??= this.#findFolder()),
       tell: onProgress,
+      used: new Set(),
       taken: new Set(),
       nextNumber: () => (this.#uploads += 1),
     }
   }
 
-  async uploadFile(path: string, options: UploadFileOptions = {}): Promise<Uploaded> {
-    const { uploadFile } = await import('./upload.ts')
-    return uploadFile(this.#scope, path, options)
+  uploadFile(path: string, options: UploadFileOptions = {}): Promise<Uploaded> {
+    return this.#during(async () => {
+      const { uploadFile } = await import('./upload.ts')
+      return uploadFile(this.#scope, path, options)
+    })
   }
 
-  async upload(body: UploadBody, options: UploadOptions = {}): Promise<Uploaded> {
-    const { uploadBody } = await import('./upload.ts')
-    return uploadBody(this.#scope, body, options)
+  upload(body: UploadBody, options: UploadOptions = {}): Promise<Uploaded> {
+    return this.#during(async () => {
+      const { uploadBody } = await import('./upload.ts')
+      return uploadBody(this.#scope, body, options)
+    })
   }
 
-  async uploadAll(paths: readonly string[], options: UploadDirectoryOptions = {}): Promise<Uploaded[]> {
-    const { uploadAll } = await import('./upload.ts')
-    return uploadAll(this.#scope, paths, options)
+  uploadAll(paths: readonly string[], options: UploadDirectoryOptions = {}): Promise<Uploaded[]> {
+    return this.#during(async () => {
+      const { uploadAll } = await import('./upload.ts')
+      return uploadAll(this.#scope, paths, options)
+    })
   }
 
-  async uploadDirectory(folder: string, options: UploadDirectoryOptions = {}): Promise<Uploaded[]> {
-    const { uploadDirectory } = await import('./upload.ts')
-    return uploadDirectory(this.#scope, folder, options)
+  uploadDirectory(folder: string, options: UploadDirectoryOptions = {}): Promise<Uploaded[]> {
+    return this.#during(async () => {
+      const { uploadDirectory } = await import('./upload.ts')
+      return uploadDirectory(this.#scope, folder, options)
+    })
   }
 
-  async download(from: string, options: DownloadOptions = {}): Promise<Downloaded> {
-    const { download } = await import('./download.ts')
-    return download(this.#scope, from, options, this.#findWeb)
+  download(from: string, options: DownloadOptions = {}): Promise<Downloaded> {
+    return this.#during(async () => {
+      const { download } = await import('./download.ts')
+      return download(this.#scope, from, options, this.#findWeb)
+    })
   }
 
-  async downloadAll(from: readonly string[], options: DownloadOptions = {}): Promise<Downloaded[]> {
-    const { downloadAll } = await import('./download.ts')
-    return downloadAll(this.#scope, from, options, this.#findWeb)
+  downloadAll(from: readonly string[], options: DownloadOptions = {}): Promise<Downloaded[]> {
+    return this.#during(async () => {
+      const { downloadAll } = await import('./download.ts')
+      return downloadAll(this.#scope, from, options, this.#findWeb)
+    })
   }
 
-  async extractZip(path: string, options: ExtractOptions = {}): Promise<string[]> {
-    const { extractZip } = await import('./unzip.ts')
-    return extractZip(this.#scope, path, options)
+  extractZip(path: string, options: ExtractOptions = {}): Promise<string[]> {
+    return this.#during(async () => {
+      const { extractZip } = await import('./unzip.ts')
+      return extractZip(this.#scope, path, options)
+    })
   }
 
-  async urlOf(key: string, { expiresInSeconds }: { expiresInSeconds?: number } = {}): Promise<string> {
-    const { signedUrl } = await import('./upload.ts')
-    return signedUrl(this.#scope, key, expiresInSeconds)
+  urlOf(key: string, { expiresInSeconds }: { expiresInSeconds?: number } = {}): Promise<string> {
+    return this.#during(async () => {
+      const { signedUrl } = await import('./upload.ts')
+      return signedUrl(this.#scope, key, expiresInSeconds)
+    })
   }
 
-  /** Lets go of connections; the helpers are not to be used any more. */
+  /** A file name whose default key was not uploaded to: this one, or one with a number behind it. */
+  freeName(name: string): string {
+    const { prefix, used } = this.#scope
+    const [stem = '', ...rest] = name.split('.')
+    const extension = rest.length > 0 ? `.${rest.join('.')}` : ''
+    for (let number = 1; ; number += 1) {
+      const free = number === 1 ? name : `${stem}-${number}${extension}`
+      if (!used.has(`${prefix}${free}`)) return free
+    }
+  }
+
+  /** Stops what is under way, as if its signal had aborted, and lets go of connections. Calls from now on reject. */
   async close(): Promise<void> {
+    // Nobody may be waiting for these any more, and an error that nobody takes ends the process.
+    for (const call of this.#underWay) call.catch(() => undefined)
+    this.#over.abort(new DOMException('The job has ended, or the helpers were closed.', 'AbortError'))
+    await Promise.allSettled(this.#underWay)
     const [bucket, web] = await Promise.allSettled([this.#bucket, this.#web])
     if (bucket.status === 'fulfilled') bucket.value?.close()
     if (web.status === 'fulfilled') await web.value?.close()
+  }
+
+  #during<Result>(act: () => Promise<Result>): Promise<Result> {
+    const call = act()
+    this.#underWay.add(call)
+    const over = (): void => void this.#underWay.delete(call)
+    call.then(over, over)
+    return call
   }
 
   async #findFolder(): Promise<string> {

@@ -14,6 +14,8 @@ export interface Scope {
   /** Where downloads go that say no other place. */
   folder: () => Promise<string>
   tell: ((progress: TransferProgress) => void) | undefined
+  /** Keys that were uploaded to. */
+  used: Set<string>
   /** Paths that downloads of this job have taken, so that two of one name do not meet. */
   taken: Set<string>
   /** Counts what was uploaded without a name. */

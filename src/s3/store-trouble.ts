@@ -101,14 +101,23 @@ export function storeTrouble(cause: unknown, place: Place): S3Error {
   if (words) return new S3Error(words.code, words.text(place, clean), { cause: clean })
   if (isPassing(cause)) return unreachable(clean, place)
   const { settings, deed } = place
+  if (isNoStore(cause)) {
+    const message = `Cannot ${deed}: ${storeOf(settings)} does not answer as a store that speaks S3. Check endpointUrl, its port above all.`
+    return new S3Error('S3_UNREACHABLE', message, { cause: clean })
+  }
   return new S3Error('S3_FAILED', `${storeOf(settings)} could not ${deed}: ${said(clean)}.`, { cause: clean })
+}
+
+/** Something answered, but not with what a store says. */
+function isNoStore(cause: unknown): boolean {
+  return /Deserialization error|XML parse error/.test(wordsOf(cause))
 }
 
 /** Whether the same request may succeed later: the network's errors and the store's own. */
 export function isPassing(cause: unknown): boolean {
   const status = statusOf(cause)
   if (status !== undefined && status >= 400) return status >= 500 || status === 429 || status === 408
-  return !(cause instanceof S3Error) && !(cause instanceof TypeError)
+  return !(cause instanceof S3Error) && !(cause instanceof TypeError) && !isNoStore(cause)
 }
 
 function unreachable(clean: unknown, { settings, deed }: Place): S3Error {

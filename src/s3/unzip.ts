@@ -1,12 +1,13 @@
 // Taking a zip archive apart, within limits on what it may become.
 
-import { access, mkdir, open, rm, type FileHandle } from 'node:fs/promises'
+import { access, mkdir, open, rm, type FileHandle, realpath } from 'node:fs/promises'
 import { basename, dirname, extname, resolve, sep } from 'node:path'
 import { Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { crc32 } from 'node:zlib'
 import yauzl, { type Entry, type ZipFile } from 'yauzl'
 import { freePath } from './free-path.ts'
+import { checkOptions, checkText } from './arguments.ts'
 import type { ExtractOptions } from './s3.ts'
 import { codeOf, S3Error, wordsOf } from './s3-error.ts'
 import { eitherSignal, type Scope } from './scope.ts'
@@ -22,7 +23,8 @@ const NO_KIND = 0
 
 /** Extracts all of the archive or nothing; gives the paths of its files in its own order. */
 export async function extractZip(scope: Scope, archive: string, options: ExtractOptions): Promise<string[]> {
-  const { maxFiles = MAX_FILES, maxBytes = MAX_BYTES } = options
+  checkText('The path of the archive', archive)
+  const { maxFiles = MAX_FILES, maxBytes = MAX_BYTES } = checkOptions(options, ['to'])
   for (const [name, limit] of Object.entries({ maxFiles, maxBytes }))
     if (!(limit >= 0))
       throw new S3Error('S3_OPTION_INVALID', `${name} must be a number from 0, got ${limit}.`)
@@ -109,7 +111,16 @@ class Extraction {
     // What it says of itself is refused before anything is written; what it really is, meanwhile.
     this.#count(entry.uncompressedSize, 'says')
     await this.#makeFolder(dirname(path))
+    await this.#checkPlace(entry, dirname(path))
     await this.#write(entry, path)
+  }
+
+  /** The folder may have had links before, which lead elsewhere. */
+  async #checkPlace(entry: Entry, parent: string): Promise<void> {
+    const { archive, folder } = this.#bounds
+    const [within, place] = await Promise.all([realpath(folder), realpath(parent)])
+    if (place !== within && !place.startsWith(within === sep ? sep : within + sep))
+      throw refused(archive, `'${entry.fileName}' would be written outside of its folder, past a link`)
   }
 
   async #write(entry: Entry, path: string): Promise<void> {

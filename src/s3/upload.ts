@@ -6,6 +6,17 @@ import { basename, extname, join, resolve } from 'node:path'
 import { Readable } from 'node:stream'
 import type { ReadableStream } from 'node:stream/web'
 import mime from 'mime'
+import {
+  checkMetadata,
+  checkOptions,
+  checkText,
+  checkTexts,
+  problemOfContentType,
+  problemOfExpiry,
+  problemOfKey,
+  refuse,
+  SEVEN_DAYS_S,
+} from './arguments.ts'
 import { inParallel } from './in-parallel.ts'
 import type { UploadBody, UploadDirectoryOptions, Uploaded, UploadFileOptions, UploadOptions } from './s3.ts'
 import { codeOf, S3Error, wordsOf } from './s3-error.ts'
@@ -20,9 +31,6 @@ const FILES_AT_A_TIME = 4
 const PARTS_AT_A_TIME = { alone: 4, ofStreams: 2, amongOthers: 2 }
 /** Read in the size of a part's fraction: 64 kB, which is the default, costs a third more time. */
 const READ_BYTES = 1_048_576
-const SEVEN_DAYS_S = 604_800
-const KEY_BYTES = 1024
-const METADATA_BYTES = 2_048
 const BYTES_OF_ANY_KIND = 'application/octet-stream'
 
 interface Source {
@@ -35,6 +43,7 @@ interface Source {
 }
 
 export async function uploadBody(scope: Scope, given: UploadBody, options: UploadOptions): Promise<Uploaded> {
+  checkOptions(options, ['key', 'name', 'contentType'])
   const body = readable(given)
   const extension =
     options.contentType === undefined ? 'bin' : (mime.getExtension(options.contentType) ?? 'bin')
@@ -49,7 +58,9 @@ export async function uploadBody(scope: Scope, given: UploadBody, options: Uploa
   })
 }
 
-export function uploadFile(scope: Scope, path: string, options: UploadFileOptions): Promise<Uploaded> {
+export async function uploadFile(scope: Scope, path: string, options: UploadFileOptions): Promise<Uploaded> {
+  checkText('The path of the file to upload', path)
+  checkOptions(options, ['key', 'contentType'])
   return sendFile(
     scope,
     { path, key: options.key ?? `${scope.prefix}${basename(path)}` },
@@ -58,11 +69,13 @@ export function uploadFile(scope: Scope, path: string, options: UploadFileOption
   )
 }
 
-export function uploadAll(
+export async function uploadAll(
   scope: Scope,
   paths: readonly string[],
-  { prefix, ...options }: UploadDirectoryOptions,
+  given: UploadDirectoryOptions,
 ): Promise<Uploaded[]> {
+  checkTexts('The paths of the files to upload', paths)
+  const { prefix, ...options } = checkOptions(given, ['prefix', 'contentType'])
   const names = distinct(paths.map((path) => basename(path)))
   const base = prefix === undefined ? scope.prefix : slashed(prefix)
   const files = paths.map((path, at) => ({ path, key: `${base}${names[at]}` }))
@@ -73,8 +86,10 @@ export function uploadAll(
 export async function uploadDirectory(
   scope: Scope,
   folder: string,
-  { prefix, ...options }: UploadDirectoryOptions,
+  given: UploadDirectoryOptions,
 ): Promise<Uploaded[]> {
+  checkText('The path of the folder to upload', folder)
+  const { prefix, ...options } = checkOptions(given, ['prefix', 'contentType'])
   const base = prefix === undefined ? `${scope.prefix}${basename(resolve(folder))}/` : slashed(prefix)
   const found = await filesIn(folder)
   return sendFiles(
@@ -137,13 +152,10 @@ async function store(scope: Scope, { key, body, bytes, partsAtATime, options }: 
   const signal = eitherSignal(scope, options.signal)
   const { metadata, expiresInSeconds = SEVEN_DAYS_S } = options
   const contentType = options.contentType ?? mime.getType(extname(key)) ?? BYTES_OF_ANY_KIND
-  refuse(
-    problemOfKey(key) ??
-      problemOfExpiry(expiresInSeconds) ??
-      problemOfMetadata(metadata) ??
-      problemOfContentType(contentType),
-  )
+  refuse(problemOfKey(key) ?? problemOfExpiry(expiresInSeconds) ?? problemOfContentType(contentType))
+  checkMetadata(metadata)
   signal.throwIfAborted()
+  scope.used.add(key)
   const bucket = await scope.bucket()
   const transfer = beginTransfer({ direction: 'upload', name: key }, scope.tell, scope.clock)
   transfer.totalBytes = bytes
@@ -167,21 +179,40 @@ async function store(scope: Scope, { key, body, bytes, partsAtATime, options }: 
 }
 
 export async function signedUrl(scope: Scope, key: string, expiresInSeconds = SEVEN_DAYS_S): Promise<string> {
+  checkText('The key to sign', key)
   refuse(problemOfKey(key) ?? problemOfExpiry(expiresInSeconds))
   return (await scope.bucket()).sign(key, expiresInSeconds)
 }
 
 function readable(body: UploadBody): Readable | Uint8Array {
   if (typeof body === 'string') return Buffer.from(body)
-  if (body instanceof Uint8Array || body instanceof Readable) return body
+  if (body instanceof Uint8Array) return body
+  if (body instanceof Readable) {
+    // What was read before would be stored as nothing, and said to be whole.
+    if (body.readableEnded || body.destroyed) throw spent('was read to its end before, or is closed')
+    return body
+  }
   if (body instanceof Blob) return Readable.fromWeb(body.stream())
-  if (body instanceof globalThis.ReadableStream) return Readable.fromWeb(body as ReadableStream)
+  if (body instanceof globalThis.ReadableStream) {
+    if (body.locked || Readable.isDisturbed(body as unknown as Readable))
+      throw spent('is locked, or was read before')
+    return Readable.fromWeb(body as ReadableStream)
+  }
   if (typeof body === 'object' && body !== null && Symbol.asyncIterator in body)
-    return Readable.from(body, { objectMode: true })
+    return Readable.from(copies(body), { objectMode: true })
   throw new S3Error(
     'S3_OPTION_INVALID',
     `The body to upload must be a string, bytes or a stream, got ${body === null ? 'null' : typeof body}. Use uploadFile for a path.`,
   )
+}
+
+function spent(problem: string): S3Error {
+  return new S3Error('S3_OPTION_INVALID', `The stream to upload ${problem}. Make a new one for each upload.`)
+}
+
+/** A generator may fill the same buffer again and again; what it gave is stored some time after. */
+async function* copies(body: AsyncIterable<Uint8Array | string>): AsyncGenerator<Uint8Array | string> {
+  for await (const chunk of body) yield chunk instanceof Uint8Array ? Buffer.from(chunk) : chunk
 }
 
 async function sizeOf(path: string): Promise<number> {
@@ -235,47 +266,4 @@ function distinct(names: readonly string[]): string[] {
 
 function slashed(prefix: string): string {
   return prefix === '' || prefix.endsWith('/') ? prefix : `${prefix}/`
-}
-
-function refuse(problem: string | undefined): void {
-  if (problem !== undefined) throw new S3Error('S3_OPTION_INVALID', problem)
-}
-
-function problemOfKey(key: string): string | undefined {
-  const bytes = Buffer.byteLength(key)
-  if (bytes === 0 || bytes > KEY_BYTES) return `A key must have from 1 to ${KEY_BYTES} bytes, got ${bytes}.`
-  if (/\p{Cc}/u.test(key) || !key.isWellFormed())
-    return `A key must have no control characters and be well-formed Unicode, got ${JSON.stringify(key)}.`
-  const isPath = key.startsWith('/') || key.split('/').some((segment) => segment === '.' || segment === '..')
-  return isPath
-    ? `A key must not begin with '/' or have '.' or '..' as a part, which stores read differently; got '${key}'.`
-    : undefined
-}
-
-function problemOfExpiry(seconds: number): string | undefined {
-  const isFit = Number.isInteger(seconds) && seconds >= 1 && seconds <= SEVEN_DAYS_S
-  return isFit
-    ? undefined
-    : `expiresInSeconds must be a whole number from 1 to ${SEVEN_DAYS_S}, got ${seconds}.`
-}
-
-/** It travels in headers: anything else would come out of the store as something else. */
-function problemOfMetadata(metadata: Record<string, string> = {}): string | undefined {
-  let bytes = 0
-  for (const [name, value] of Object.entries(metadata)) {
-    if (!/^[A-Za-z0-9_-]+$/.test(name))
-      return `metadata may have names of letters, digits, '-' and '_', got '${name}'.`
-    if (typeof value !== 'string' || !/^[\x20-\x7e]*$/.test(value))
-      return `metadata.${name} must be a text of printable ASCII. Encode what is not.`
-    bytes += name.length + value.length
-  }
-  return bytes > METADATA_BYTES
-    ? `metadata must have at most ${METADATA_BYTES} bytes, got ${bytes}.`
-    : undefined
-}
-
-function problemOfContentType(type: string): string | undefined {
-  return /^[\x20-\x7e]+$/.test(type)
-    ? undefined
-    : `contentType must be a text of printable ASCII, got ${JSON.stringify(type)}.`
 }

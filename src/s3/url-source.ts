@@ -1,5 +1,7 @@
 // A public https URL as something to download, private addresses refused where the socket connects.
 
+import { pipeline, type Duplex, type Readable } from 'node:stream'
+import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import { Agent, type Dispatcher } from 'undici'
 import { lookupPublic, PrivateAddressError, refusePrivateHost } from '../lib/public-address.ts'
 import type { OpenedRange, RangeSource } from './bucket.ts'
@@ -59,6 +61,7 @@ export class Web {
     let found = url
     return {
       label,
+      isManyfold: true,
       open: async (range, signal) => {
         const answer = await this.#follow(found, url, range, signal, label)
         found = answer.url
@@ -178,6 +181,18 @@ function openedFrom({ statusCode, headers, body }: Dispatcher.ResponseData): Ope
       : Number(length)
   const version = header('etag') ?? header('last-modified')
   const contentType = header('content-type')
+  const encoding = header('content-encoding')?.toLowerCase() ?? 'identity'
+  if (encoding !== 'identity') {
+    // It was asked not to; what it sent is no part of the file as it is, and its length is another.
+    const plain = isPart ? undefined : decodedBody(body, encoding)
+    if (plain)
+      return { from: 0, isPart: false, body: plain, ...(contentType !== undefined && { contentType }) }
+    body.destroy()
+    throw new S3Error(
+      'S3_DOWNLOAD_REFUSED',
+      `The server answers in the encoding '${encoding}', which was not asked for. Use an address that gives the file as it is.`,
+    )
+  }
   return {
     from: isPart ? Number(first ?? 0) : 0,
     isPart,
@@ -186,6 +201,19 @@ function openedFrom({ statusCode, headers, body }: Dispatcher.ResponseData): Ope
     ...(version !== undefined && { version }),
     ...(contentType !== undefined && { contentType }),
   }
+}
+
+const decoders: Record<string, () => Duplex> = {
+  gzip: createGunzip,
+  'x-gzip': createGunzip,
+  deflate: createInflate,
+  br: createBrotliDecompress,
+}
+
+function decodedBody(body: Readable, encoding: string): Readable | undefined {
+  const decoder = decoders[encoding]?.()
+  // Whoever reads the one learns what befalls the other, and closing it closes both.
+  return decoder && pipeline(body, decoder, () => undefined)
 }
 
 function isPrivate(cause: unknown): boolean {
@@ -229,6 +257,14 @@ function unreachable(label: string, cause: unknown): S3Error {
 
 function credentialsOf({ username, password }: URL): Record<string, string> {
   if (username === '' && password === '') return {}
-  const pair = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`
-  return { authorization: `Basic ${Buffer.from(pair).toString('base64')}` }
+  try {
+    const pair = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`
+    return { authorization: `Basic ${Buffer.from(pair).toString('base64')}` }
+  } catch (cause) {
+    throw new S3Error(
+      'S3_URL_REFUSED',
+      'The user or the password in the address is not written as a URL has it. Encode its per cent signs.',
+      { cause },
+    )
+  }
 }

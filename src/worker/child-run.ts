@@ -97,14 +97,15 @@ export class ChildRun {
     this.#startedAt = monotonicMs()
     try {
       const output = await this.#call(input)
+      await this.#maker.close()
       this.#send({ type: 'completed', ...this.#ended() }, output)
     } catch (thrown) {
       const error = maskedError(describeThrown(thrown), this.#mask)
+      await this.#maker.close()
       // Whoever reads the stream learns of it there; the record says so too.
       if (this.#isStreaming && !this.#abort.signal.aborted) await this.#sendError(error)
       this.#send({ type: 'failed', ...this.#ended(), error })
     }
-    await this.#maker.close()
   }
 
   #ended(): Pick<

@@ -4,7 +4,7 @@ import { mkdirSync } from 'node:fs'
 import { limits } from '../job/limits.ts'
 import { bytesFrom } from '../lib/intrinsics.ts'
 import { readS3Environment } from '../s3/config.ts'
-import { s3From, s3Of } from '../s3/s3-from.ts'
+import { OWNS, s3From, s3Of } from '../s3/s3-from.ts'
 import { S3Helpers, type OpenBucket } from '../s3/s3-helpers.ts'
 import type { S3, S3Options } from '../s3/s3.ts'
 import type { JobContext } from './define-handler.ts'
@@ -27,6 +27,7 @@ export class ContextMaker {
   readonly #options: ContextOptions
   #hasScratch = false
   #isOver = false
+  readonly #owned = new Set<S3Helpers>()
   #s3: S3Helpers | undefined
 
   constructor(options: ContextOptions) {
@@ -46,7 +47,9 @@ export class ContextMaker {
         return findS3()
       },
       progress: (value) => this.#progress(value),
-    }
+      // Helpers that are made for this context end with it.
+      [OWNS]: (helpers: S3Helpers) => void this.#owned.add(helpers),
+    } as JobContext
   }
 
   /** Whether the job's folder was made. */
@@ -55,7 +58,7 @@ export class ContextMaker {
   }
 
   /** Where an output may be spilled to: what the handler has as its bucket, or else the worker's own. */
-  get spillBucket(): S3 | undefined {
+  get spillBucket(): S3Helpers | undefined {
     return this.#hasS3 || readS3Environment().bucket ? this.#bucket() : undefined
   }
 
@@ -64,9 +67,9 @@ export class ContextMaker {
     this.#isOver = true
   }
 
-  /** Lets go of what the job held. */
+  /** Stops the transfers that still go on: the job's next attempt must not meet them. */
   async close(): Promise<void> {
-    await this.#s3?.close()
+    if (this.#owned.size > 0) await Promise.all([...this.#owned].map((helpers) => helpers.close()))
   }
 
   /** Without a bucket of its own a job has one only where it is tried out. */
@@ -79,7 +82,7 @@ export class ContextMaker {
     )
   }
 
-  #bucket(): S3 {
+  #bucket(): S3Helpers {
     const { message, signal, openBucket } = this.#options
     const { id, s3Config } = message
     const options: S3Options = {
@@ -96,6 +99,7 @@ export class ContextMaker {
       this.#s3 ??= new S3Helpers(openBucket, { ...options, objectPath, allowPrivate })
     }
     this.#s3 ??= s3Config ? s3Of(s3Config, options) : s3From(undefined, options)
+    this.#owned.add(this.#s3)
     return this.#s3
   }
 

@@ -19,11 +19,12 @@ export interface LocalListener {
   onProgress(progress: unknown): void
 }
 
-/** Runs one job on an executor that has started. */
+/** Runs one job on an executor that has started; the job is stopped as at a shutdown when the signal aborts. */
 export async function runLocally(
   executor: Executor,
   job: LocalJob,
   listener: LocalListener,
+  stopping: AbortSignal,
 ): Promise<Outcome> {
   let pieces: { output: unknown; part: Part }[] = []
   const onChunk = ({ output, metrics, part }: RunChunk): void => {
@@ -50,6 +51,9 @@ export async function runLocally(
       onProgress: (progress) => listener.onProgress(parsed(progress)),
     },
   )
+  const stop = (): void => run.abort('shutdown')
+  if (stopping.aborted) stop()
+  stopping.addEventListener('abort', stop, { once: true })
   return readable(await run.outcome)
 }
 

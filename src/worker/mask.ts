@@ -58,9 +58,14 @@ export class Masker {
 /** What of it is secret, in each form that it may be printed in. The bucket and the address are not. */
 function secretsIn({ accessId = '', accessSecret = '', endpointUrl = '' }: Partial<S3Config>): string[] {
   const secrets = [accessSecret, accessId, ...passwordIn(endpointUrl)]
-  // Within JSON some characters are escaped.
-  const forms = secrets.flatMap((secret) => [secret, stringifyJson(secret).slice(1, -1)])
+  // Within JSON some characters are escaped, and in a URL others.
+  const forms = secrets.flatMap((secret) => [secret, stringifyJson(secret).slice(1, -1), inUrl(secret)])
   return [...new Set(forms)].filter((form) => form.length >= SHORTEST)
+}
+
+/** As signed addresses have it. */
+function inUrl(secret: string): string {
+  return secret.isWellFormed() ? encodeURIComponent(secret) : secret
 }
 
 /** Some stores are given as https://user:password@host. */

@@ -1,7 +1,7 @@
 // Outputs that are too large to be kept: into the job's bucket, where the author wants that.
 
 import { limits } from '../job/limits.ts'
-import type { S3 } from '../s3/s3.ts'
+import type { S3Helpers } from '../s3/s3-helpers.ts'
 import type { SpillOptions } from './define-handler.ts'
 import { RunFailure } from './thrown.ts'
 
@@ -31,12 +31,16 @@ export function isSpillOptions(value: unknown): value is SpillOptions {
 export async function spillIfLarge(
   output: Uint8Array,
   wish: boolean | SpillOptions,
-  s3: S3 | undefined,
+  s3: S3Helpers | undefined,
 ): Promise<SpilledOutput | undefined> {
   const { overBytes = limits.outputBytes } = typeof wish === 'boolean' ? {} : wish
   const isWanted = wish !== false && output.byteLength > overBytes
   if (isWanted && s3) {
-    const { url, key, bytes } = await s3.upload(output, { name: NAME, contentType: CONTENT_TYPE })
+    const { url, key, bytes } = await s3.upload(output, {
+      // The handler may have uploaded a file by that name.
+      name: s3.freeName(NAME),
+      contentType: CONTENT_TYPE,
+    })
     return { url, key, bytes, contentType: CONTENT_TYPE }
   }
   // What fits the record may stay in it where there is no bucket.

@@ -159,7 +159,8 @@ describe('an s3Config', () => {
           expect.stringMatching(new RegExp(`^s3Config\\.${field} `)),
         ])
       }
-      const longest = 'https://s3.example.org/'.padEnd(limits.s3FieldChars, 'x')
+      const begin = field === 'endpointUrl' ? 'https://s3.example.org/' : ''
+      const longest = begin.padEnd(limits.s3FieldChars, 'x')
       await rig.submit({ s3Config: { ...rest, [field]: longest } })
     },
   )
@@ -171,6 +172,23 @@ describe('an s3Config', () => {
     for (const more of [{ region: '' }, { objectPath: 'x'.repeat(limits.s3FieldChars + 1) }]) {
       expect((await rig.post('/run', { input: {}, s3Config: { ...whole, ...more } })).statusCode).toBe(400)
     }
+  })
+
+  it.each([
+    { accessId: 'a\nb' },
+    { accessId: 'ключ' },
+    { bucketName: 'a/b' },
+    { region: '@elsewhere.example/' },
+    { objectPath: 'out/../..' },
+  ])('[S3C-12] refuses what no store could take: %j', async (more) => {
+    const rig = await startRig()
+    const reply = await rig.post('/run', { input: {}, s3Config: { ...whole, ...more } })
+    const [field] = Object.keys(more)
+    expect([reply.statusCode, reply.json().error]).toEqual([
+      400,
+      expect.stringMatching(new RegExp(`^s3Config\\.${field} `)),
+    ])
+    expect(reply.body).not.toContain(Object.values(more)[0])
   })
 
   it('[S3C-9] appears in no record, list, stream, reply, webhook or log', async () => {

@@ -87,6 +87,36 @@ describe.skipIf(!gateway)('context.s3', () => {
     },
   )
 
+  it.each(['upload beside a failure', 'upload that nobody waits for'])(
+    'stops what is under way when the job ends by itself, and takes no more: %s',
+    async (deed) => {
+      const bucket = await aBucket()
+      const executor = await startExecutor('moves-files.ts')
+      const { kind } = await executor.run({ deed }, { s3Config: bucket.s3Config }).outcome
+      expect(kind).toBe(deed.includes('failure') ? 'failed' : 'completed')
+      expect([await bucket.uploads(), await bucket.keys()]).toEqual([[], []])
+      // Its process is none the worse for it.
+      await executor.outputOf({ deed: 'upload' }, { s3Config: bucket.s3Config })
+    },
+  )
+
+  it('has outputs spilled beside what the handler uploads by the same name', async () => {
+    const bucket = await aBucket()
+    const executor = await startExecutor('spills-beside-its-own.ts')
+    const output = await executor.outputOf({}, { s3Config: bucket.s3Config })
+    expect(output).toMatchObject({ key: 'job-1/output-2.json' })
+    expect(await bucket.keys()).toEqual(['job-1/output-2.json', 'job-1/output.json'])
+  })
+
+  it('ends with helpers that were made for its context', async () => {
+    const bucket = await aBucket()
+    const executor = await startExecutor('moves-files.ts', {
+      env: { ...process.env, ...variablesOf(bucket.s3Config) },
+    })
+    await executor.outputOf({ deed: 'upload that nobody waits for', own: true })
+    expect([await bucket.uploads(), await bucket.keys()]).toEqual([[], []])
+  })
+
   it('fails the job with the code of what went wrong, and no secret', async () => {
     const { s3Config } = await aBucket()
     const executor = await startExecutor('moves-files.ts')

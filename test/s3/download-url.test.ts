@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
 import { MockAgent } from 'undici'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { s3From } from '../../src/s3/s3-from.ts'
@@ -46,6 +47,38 @@ describe('a download of a URL', () => {
       else response.writeHead(206, head).end(body.subarray(0, DOWNLOAD_PART))
     })
     expect((await scene().get(url)).equals(body)).toBe(true)
+  })
+
+  it('is whole from machines that each call the same bytes another version', async () => {
+    const { url } = await serve((request, response, number) => {
+      const range = /bytes=(\d+)-(\d*)/.exec(request.headers.range ?? '')
+      const [from, to] = [Number(range?.[1] ?? 0), Number(range?.[2] || body.length - 1)]
+      const end = Math.min(to, body.length - 1)
+      const head = { etag: `"of-${number}"`, 'content-length': end + 1 - from }
+      if (range) response.writeHead(206, { ...head, 'content-range': `bytes ${from}-${end}/${body.length}` })
+      else response.writeHead(200, head)
+      response.end(body.subarray(from, end + 1))
+    })
+    expect((await scene().get(url)).equals(body)).toBe(true)
+  })
+
+  it('is what its server compresses without being asked', async () => {
+    const { url } = await serve((_, response) => {
+      response.writeHead(200, { 'content-encoding': 'gzip' }).end(gzipSync(body))
+    })
+    expect((await scene().get(url)).equals(body)).toBe(true)
+    const other = await serve((_, response) => {
+      response.writeHead(200, { 'content-encoding': 'of-my-own' }).end(body)
+    })
+    await expect(scene().get(other.url)).rejects.toMatchObject({ code: 'S3_DOWNLOAD_REFUSED' })
+  })
+
+  it('refuses credentials that are not written as a URL has them, at once', async () => {
+    const { url, asked } = await serve((_, response) => void response.end())
+    await expect(scene().get(url.replace('//', '//a%zz:b@'))).rejects.toMatchObject({
+      code: 'S3_URL_REFUSED',
+    })
+    expect(asked()).toBe(0)
   })
 
   it('takes no more than it asked for', async () => {
@@ -217,7 +250,7 @@ function scene(options: S3Options = {}) {
   return { s3, folder, get }
 }
 
-async function serve(answer: Answer): Promise<{ url: string }> {
+async function serve(answer: Answer): Promise<{ url: string; asked: () => number }> {
   let number = 0
   const server = createServer((request, response) => answer(request, response, (number += 1)))
   server.listen(0, '127.0.0.1')
@@ -226,5 +259,5 @@ async function serve(answer: Answer): Promise<{ url: string }> {
     server.closeAllConnections()
     server.close()
   })
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked: () => number }
 }

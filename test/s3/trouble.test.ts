@@ -1,5 +1,6 @@
 import { PutBucketPolicyCommand } from '@aws-sdk/client-s3'
-import { createServer } from 'node:net'
+import { createServer as createHttpServer } from 'node:http'
+import { createServer, type AddressInfo } from 'node:net'
 import { once } from 'node:events'
 import { inspect } from 'node:util'
 import { beforeAll, describe, expect, inject, it, onTestFinished, vi } from 'vitest'
@@ -120,6 +121,18 @@ for (const name of ['radosgw', 'swift'] as const) {
         }
       })
     }
+
+    it('a server that is no store is told as such, in one sentence', async () => {
+      const server = createHttpServer((_, response) => void response.end('<html><p>a page</html>'))
+      server.listen(0, '127.0.0.1')
+      await once(server, 'listening')
+      onTestFinished(() => void server.close())
+      const { port } = server.address() as AddressInfo
+      const s3 = bucket.helpers({ config: { endpointUrl: `http://127.0.0.1:${port}` } })
+      const error = await failureOf(() => s3.upload(noise(PART + 1)))
+      expect(error).toMatchObject({ code: 'S3_UNREACHABLE' })
+      expect(error.message).toMatch(/^[^\n]+does not answer as a store[^\n]+\.$/)
+    })
 
     it('an object in a bucket of somebody else is told as denied or missing, without secrets', async () => {
       const s3 = bucket.helpers()

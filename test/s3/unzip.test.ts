@@ -155,6 +155,15 @@ describe('extracting an archive', () => {
     ])
   })
 
+  it('follows no link of its folder to somewhere else', async () => {
+    const { folder, extract } = scene([{ name: 'b/c.txt', body: 'c' }])
+    mkdirSync(join(folder, 'outside'))
+    mkdirSync(join(folder, 'made'))
+    symlinkSync(join(folder, 'outside'), join(folder, 'made/b'))
+    await expect(extract()).rejects.toMatchObject({ code: 'S3_ZIP_REFUSED' })
+    expect(readdirSync(join(folder, 'outside'))).toEqual([])
+  })
+
   it('writes through no link that stands in its folder', async () => {
     const { folder, extract } = scene([{ name: 'a.txt', body: 'x' }])
     mkdirSync(join(folder, 'made'))
