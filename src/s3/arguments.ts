@@ -18,7 +18,7 @@ export function checkTexts(what: string, values: unknown): void {
 }
 
 /** Throws S3_OPTION_INVALID unless the options are an object whose named ones are texts; answers it. */
-export function checkOptions<Options extends { signal?: AbortSignal }>(
+export function checkOptions<Options extends object>(
   options: Options,
   texts: readonly (keyof Options & string)[],
 ): Options {
@@ -28,8 +28,9 @@ export function checkOptions<Options extends { signal?: AbortSignal }>(
     if (options[name] !== undefined && typeof options[name] !== 'string')
       refuse(`${name} must be a text, got ${kindOf(options[name])}.`)
   }
-  if (options.signal !== undefined && !(options.signal instanceof AbortSignal))
-    refuse(`signal must be an AbortSignal, got ${kindOf(options.signal)}.`)
+  const signal: unknown = Reflect.get(options, 'signal')
+  if (signal !== undefined && !(signal instanceof AbortSignal))
+    refuse(`signal must be an AbortSignal, got ${kindOf(signal)}.`)
   return options
 }
 
@@ -66,7 +67,7 @@ export function problemOfExpiry(seconds: number): string | undefined {
 /** It travels in headers: anything else would come out of the store as something else. */
 export function checkMetadata(metadata: Record<string, string> | undefined): void {
   if (metadata === undefined) return
-  if (typeof metadata !== 'object' || metadata === null)
+  if (typeof metadata !== 'object' || metadata === null || Array.isArray(metadata))
     return refuse(`metadata must be an object of texts, got ${kindOf(metadata)}.`)
   let bytes = 0
   for (const [name, value] of Object.entries(metadata)) {

@@ -18,6 +18,7 @@ import type {
   UploadOptions,
 } from './s3.ts'
 import type { Scope } from './scope.ts'
+import { closedReason } from './closed-reason.ts'
 import type { Web } from './url-source.ts'
 
 /** Makes the bucket at first use. */
@@ -45,6 +46,7 @@ export class S3Helpers implements S3 {
       folder: () => (this.#folder ??= this.#findFolder()),
       tell: onProgress,
       used: new Set(),
+      spent: new WeakSet(),
       taken: new Set(),
       nextNumber: () => (this.#uploads += 1),
     }
@@ -99,10 +101,10 @@ export class S3Helpers implements S3 {
     })
   }
 
-  urlOf(key: string, { expiresInSeconds }: { expiresInSeconds?: number } = {}): Promise<string> {
+  urlOf(key: string, options: { expiresInSeconds?: number } = {}): Promise<string> {
     return this.#during(async () => {
       const { signedUrl } = await import('./upload.ts')
-      return signedUrl(this.#scope, key, expiresInSeconds)
+      return signedUrl(this.#scope, key, options)
     })
   }
 
@@ -121,7 +123,7 @@ export class S3Helpers implements S3 {
   async close(): Promise<void> {
     // Nobody may be waiting for these any more, and an error that nobody takes ends the process.
     for (const call of this.#underWay) call.catch(() => undefined)
-    this.#over.abort(new DOMException('The job has ended, or the helpers were closed.', 'AbortError'))
+    this.#over.abort(closedReason())
     await Promise.allSettled(this.#underWay)
     const [bucket, web] = await Promise.allSettled([this.#bucket, this.#web])
     if (bucket.status === 'fulfilled') bucket.value?.close()
@@ -129,10 +131,10 @@ export class S3Helpers implements S3 {
   }
 
   #during<Result>(act: () => Promise<Result>): Promise<Result> {
-    const call = act()
+    if (this.#over.signal.aborted) return Promise.reject(this.#over.signal.reason)
+    // What is given to the caller is what is silenced at the close, and only then: an error that nobody takes is to be heard.
+    const call: Promise<Result> = act().finally(() => this.#underWay.delete(call))
     this.#underWay.add(call)
-    const over = (): void => void this.#underWay.delete(call)
-    call.then(over, over)
     return call
   }
 

@@ -14,6 +14,8 @@ export interface Scope {
   /** Where downloads go that say no other place. */
   folder: () => Promise<string>
   tell: ((progress: TransferProgress) => void) | undefined
+  /** Streams that were uploaded: a second time they would give nothing. */
+  spent: WeakSet<object>
   /** Keys that were uploaded to. */
   used: Set<string>
   /** Paths that downloads of this job have taken, so that two of one name do not meet. */

@@ -107,7 +107,10 @@ class Extraction {
     if (kind !== NO_KIND && kind !== REGULAR && kind !== FOLDER)
       throw refused(archive, `'${entry.fileName}' is neither a file nor a folder`)
     if (entry.isEncrypted()) throw refused(archive, `'${entry.fileName}' is encrypted`)
-    if (entry.fileName.endsWith('/')) return this.#makeFolder(path)
+    if (entry.fileName.endsWith('/')) {
+      await this.#makeFolder(path)
+      return this.#checkPlace(entry, path)
+    }
     // What it says of itself is refused before anything is written; what it really is, meanwhile.
     this.#count(entry.uncompressedSize, 'says')
     await this.#makeFolder(dirname(path))

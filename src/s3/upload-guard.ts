@@ -11,6 +11,8 @@ import {
   type CompleteMultipartUploadCommandOutput,
   type S3Client,
 } from '@aws-sdk/client-s3'
+import { backoffMs } from '../lib/backoff.ts'
+import { pause, systemClock } from '../lib/clock.ts'
 import { lengthChanged, type PutRequest } from './bucket.ts'
 import { S3Error } from './s3-error.ts'
 import { statusOf } from './store-trouble.ts'
@@ -18,8 +20,9 @@ import { statusOf } from './store-trouble.ts'
 export type Guarded = Pick<PutRequest, 'key' | 'body' | 'bytes' | 'signal' | 'onStored'>
 
 /** How often the removal of parts is tried, beyond what the SDK repeats by itself. */
-const REMOVALS = 3
+const REMOVALS = 12
 /** What may still be under way once the upload is stopped, so that no parts stay, is waited for so long. */
+const REMOVAL_PAUSE = { baseMs: 200, maxMs: 3_000 }
 const LAST_MS = { aborted: 3_000, failed: 30_000 }
 
 type Command = Parameters<S3Client['send']>[0]
@@ -216,7 +219,11 @@ export class UploadGuard {
       } catch (cause) {
         // There are none: it was removed before, or has become the object.
         if (statusOf(cause) === 404) return
-        if (tries < REMOVALS && !this.#last.signal.aborted) continue
+        if (tries < REMOVALS && !this.#last.signal.aborted) {
+          // A store that is started anew takes some seconds.
+          await pause(systemClock, backoffMs(tries, REMOVAL_PAUSE), this.#last.signal)
+          continue
+        }
         this.leftover = command.input.UploadId
         return
       }

@@ -45,6 +45,10 @@ interface Source {
 export async function uploadBody(scope: Scope, given: UploadBody, options: UploadOptions): Promise<Uploaded> {
   checkOptions(options, ['key', 'name', 'contentType'])
   const body = readable(given)
+  if (typeof given === 'object' && body instanceof Readable) {
+    if (scope.spent.has(given)) throw spent('was given to an upload before')
+    scope.spent.add(given)
+  }
   const extension =
     options.contentType === undefined ? 'bin' : (mime.getExtension(options.contentType) ?? 'bin')
   const key = options.key ?? `${scope.prefix}${options.name ?? `upload-${scope.nextNumber()}.${extension}`}`
@@ -178,7 +182,12 @@ async function store(scope: Scope, { key, body, bytes, partsAtATime, options }: 
   return { key, url, bytes: stored, ...(etag !== undefined && { etag }) }
 }
 
-export async function signedUrl(scope: Scope, key: string, expiresInSeconds = SEVEN_DAYS_S): Promise<string> {
+export async function signedUrl(
+  scope: Scope,
+  key: string,
+  options: { expiresInSeconds?: number },
+): Promise<string> {
+  const { expiresInSeconds = SEVEN_DAYS_S } = checkOptions(options, [])
   checkText('The key to sign', key)
   refuse(problemOfKey(key) ?? problemOfExpiry(expiresInSeconds))
   return (await scope.bucket()).sign(key, expiresInSeconds)

@@ -59,17 +59,28 @@ export class Web {
     this.#check(url, label)
     /** Where redirects led to: asked at once for further ranges, as long as it answers. */
     let found = url
+    /** Once it was: what a place in the file is for us is another for the server. */
+    let isEncoded = false
     return {
       label,
       isManyfold: true,
       open: async (range, signal) => {
-        const answer = await this.#follow(found, url, range, signal, label)
-        found = answer.url
-        return answer.opened
+        const ask = (): Promise<{ answer: Dispatcher.ResponseData; url: URL }> =>
+          this.#follow(found, url, isEncoded ? { from: 0 } : range, signal, label)
+        let { answer, url: at } = await ask()
+        if (answer.statusCode === 206 && encodingOf(answer) !== undefined) {
+          await answer.body.dump({ limit: 65_536 }).catch(() => undefined)
+          isEncoded = true
+          ;({ answer, url: at } = await ask())
+        }
+        found = at
+        isEncoded ||= encodingOf(answer) !== undefined
+        return openedFrom(answer)
       },
       judge: (cause) => {
         if (cause instanceof S3Error) return cause
         if (isPrivate(cause)) return refusedPrivate(label, cause)
+        if (codeOf(cause).startsWith('Z_')) return damaged(label, cause)
         const status = cause instanceof StatusError ? cause.status : undefined
         // What redirects led to may have been meant for one time only.
         if (status !== undefined && found !== url && status < 500) {
@@ -108,7 +119,7 @@ export class Web {
     range: { from: number; to?: number },
     signal: AbortSignal,
     label: string,
-  ): Promise<{ opened: OpenedRange; url: URL }> {
+  ): Promise<{ answer: Dispatcher.ResponseData; url: URL }> {
     let url = start
     for (let redirects = 0; ; redirects += 1) {
       const answer = await this.#ask(url, range, signal, url.origin === given.origin ? given : undefined)
@@ -138,7 +149,7 @@ export class Web {
         await body.dump({ limit: 65_536 }).catch(() => undefined)
         throw new StatusError(statusCode)
       }
-      return { opened: openedFrom(answer), url }
+      return { answer, url }
     }
   }
 
@@ -181,13 +192,20 @@ function openedFrom({ statusCode, headers, body }: Dispatcher.ResponseData): Ope
       : Number(length)
   const version = header('etag') ?? header('last-modified')
   const contentType = header('content-type')
-  const encoding = header('content-encoding')?.toLowerCase() ?? 'identity'
-  if (encoding !== 'identity') {
-    // It was asked not to; what it sent is no part of the file as it is, and its length is another.
+  const encoding = encodingOf({ headers })
+  if (encoding !== undefined) {
+    // It was asked not to; its length is another than that of the file as it is.
     const plain = isPart ? undefined : decodedBody(body, encoding)
-    if (plain)
-      return { from: 0, isPart: false, body: plain, ...(contentType !== undefined && { contentType }) }
-    body.destroy()
+    if (plain) {
+      return {
+        from: 0,
+        isPart: false,
+        body: plain,
+        ...(version !== undefined && { version }),
+        ...(contentType !== undefined && { contentType }),
+      }
+    }
+    body.on('error', () => undefined).destroy()
     throw new S3Error(
       'S3_DOWNLOAD_REFUSED',
       `The server answers in the encoding '${encoding}', which was not asked for. Use an address that gives the file as it is.`,
@@ -201,6 +219,12 @@ function openedFrom({ statusCode, headers, body }: Dispatcher.ResponseData): Ope
     ...(version !== undefined && { version }),
     ...(contentType !== undefined && { contentType }),
   }
+}
+
+function encodingOf({ headers }: Pick<Dispatcher.ResponseData, 'headers'>): string | undefined {
+  const encoding = headers['content-encoding']
+  const name = typeof encoding === 'string' ? encoding.toLowerCase() : 'identity'
+  return name === 'identity' || name === '' ? undefined : name
 }
 
 const decoders: Record<string, () => Duplex> = {
@@ -243,6 +267,11 @@ function refusedByServer(label: string, status: number, cause: unknown): S3Error
     `Cannot download ${label}: its server answered ${status}. ${advice}.`,
     { cause },
   )
+}
+
+function damaged(label: string, cause: unknown): S3Error {
+  const message = `Cannot download ${label}: what its server compressed is damaged (${wordsOf(cause)}). Use an address that gives the file as it is.`
+  return new S3Error('S3_DOWNLOAD_REFUSED', message, { cause })
 }
 
 function unreachable(label: string, cause: unknown): S3Error {

@@ -63,6 +63,7 @@ export class ChildRun {
   #unsent = 0
   #onStored: (() => void) | undefined
   #startedAt = 0
+  #ranMs = 0
   #isStreaming = false
   #wantsRefresh = false
 
@@ -97,10 +98,12 @@ export class ChildRun {
     this.#startedAt = monotonicMs()
     try {
       const output = await this.#call(input)
+      this.#ranMs = this.#executionMs
       await this.#maker.close()
       this.#send({ type: 'completed', ...this.#ended() }, output)
     } catch (thrown) {
       const error = maskedError(describeThrown(thrown), this.#mask)
+      this.#ranMs = this.#executionMs
       await this.#maker.close()
       // Whoever reads the stream learns of it there; the record says so too.
       if (this.#isStreaming && !this.#abort.signal.aborted) await this.#sendError(error)
@@ -115,7 +118,7 @@ export class ChildRun {
     this.#maker.end()
     return {
       run: this.#message.run,
-      executionMs: this.#executionMs,
+      executionMs: this.#ranMs,
       ...(this.#isStreaming && { isStream: true }),
       ...(this.#wantsRefresh && { refresh: true }),
       ...(this.#maker.hasScratch && { scratch: true }),

@@ -16,6 +16,7 @@ import {
   queueSoon,
   queueTurn,
 } from '../lib/intrinsics.ts'
+import { isClosedReason } from '../s3/closed-reason.ts'
 import { readS3Environment } from '../s3/config.ts'
 import { ChildRun } from './child-run.ts'
 import type { HandlerDefinition } from './define-handler.ts'
@@ -237,7 +238,10 @@ function installDeathReports(): void {
     socket.end(() => process.exit(1))
   }
   process.on('uncaughtException', die)
-  process.on('unhandledRejection', die)
+  process.on('unhandledRejection', (thrown) => {
+    // A transfer that its job did not wait for was stopped with it: nobody is the worse for that.
+    if (!isClosedReason(thrown)) die(thrown)
+  })
   process.on('exit', (exitCode) => {
     const run = current.getStore()
     if (run === undefined || socket.writableEnded) return

@@ -12,6 +12,9 @@ import { jobLog } from './job-log.ts'
 import type { FromChild, ToChild } from './messages.ts'
 import { NotJsonError, toJson } from './serialise.ts'
 
+/** How long transfers may hold up the end of their job. */
+const CLOSE_MS = 5_000
+
 export interface ContextOptions {
   message: Extract<ToChild, { type: 'run' }>
   signal: AbortSignal
@@ -27,6 +30,7 @@ export class ContextMaker {
   readonly #options: ContextOptions
   #hasScratch = false
   #isOver = false
+  #isClosed = false
   readonly #owned = new Set<S3Helpers>()
   #s3: S3Helpers | undefined
 
@@ -48,7 +52,7 @@ export class ContextMaker {
       },
       progress: (value) => this.#progress(value),
       // Helpers that are made for this context end with it.
-      [OWNS]: (helpers: S3Helpers) => void this.#owned.add(helpers),
+      [OWNS]: (helpers: S3Helpers) => this.#own(helpers),
     } as JobContext
   }
 
@@ -67,9 +71,20 @@ export class ContextMaker {
     this.#isOver = true
   }
 
-  /** Stops the transfers that still go on: the job's next attempt must not meet them. */
+  /** Stops the transfers that still go on: the job's next attempt must not meet them. Bounded, whatever they wait for. */
   async close(): Promise<void> {
-    if (this.#owned.size > 0) await Promise.all([...this.#owned].map((helpers) => helpers.close()))
+    this.#isClosed = true
+    if (this.#owned.size === 0) return
+    const bound = Promise.withResolvers<void>()
+    const timer = setTimeout(bound.resolve, CLOSE_MS)
+    await Promise.race([Promise.all([...this.#owned].map((helpers) => helpers.close())), bound.promise])
+    clearTimeout(timer)
+  }
+
+  #own(helpers: S3Helpers): void {
+    this.#owned.add(helpers)
+    // Made when the job is over: they begin nothing.
+    if (this.#isClosed) void helpers.close()
   }
 
   /** Without a bucket of its own a job has one only where it is tried out. */
@@ -99,7 +114,7 @@ export class ContextMaker {
       this.#s3 ??= new S3Helpers(openBucket, { ...options, objectPath, allowPrivate })
     }
     this.#s3 ??= s3Config ? s3Of(s3Config, options) : s3From(undefined, options)
-    this.#owned.add(this.#s3)
+    this.#own(this.#s3)
     return this.#s3
   }
 

@@ -27,6 +27,8 @@ const calls: Record<string, (s3: Loose) => Promise<unknown>> = {
   'a place that is a number': (s3) => s3.download('x', { to: 5 }),
   'a web stream that is locked': (s3) => s3.upload(locked()),
   'a stream that was destroyed': (s3) => s3.upload(Readable.from('x').destroy()),
+  'options of urlOf that are null': (s3) => s3.urlOf('k', null),
+  'metadata that is an array': (s3) => s3.upload('x', { metadata: [] }),
   'a stream that was read to its end': async (s3) => s3.upload(await spent()),
 }
 
@@ -39,6 +41,19 @@ describe('the helpers', () => {
     const thrown: unknown = await calls[what]!(s3 as unknown as Loose).catch((cause: unknown) => cause)
     expect(thrown).toMatchObject({ name: 'S3Error', code: 'S3_OPTION_INVALID' })
     expect((thrown as Error).message).toMatch(/^[A-Za-z][^\n]+\.$/)
+  })
+
+  it('refuse a stream that another upload was given', async () => {
+    const s3 = s3From({
+      endpointUrl: 'http://127.0.0.1:9',
+      accessId: 'id',
+      accessSecret: 's',
+      bucketName: 'b',
+    })
+    const stream = Readable.from(['x'])
+    const [first, second] = await Promise.allSettled([s3.upload(stream), s3.upload(stream)])
+    expect(first).toMatchObject({ reason: { code: 'S3_UNREACHABLE' } })
+    expect(second).toMatchObject({ reason: { code: 'S3_OPTION_INVALID' } })
   })
 
   it('refuse every call once they are closed', async () => {

@@ -87,18 +87,39 @@ describe.skipIf(!gateway)('context.s3', () => {
     },
   )
 
-  it.each(['upload beside a failure', 'upload that nobody waits for'])(
-    'stops what is under way when the job ends by itself, and takes no more: %s',
-    async (deed) => {
-      const bucket = await aBucket()
-      const executor = await startExecutor('moves-files.ts')
-      const { kind } = await executor.run({ deed }, { s3Config: bucket.s3Config }).outcome
-      expect(kind).toBe(deed.includes('failure') ? 'failed' : 'completed')
-      expect([await bucket.uploads(), await bucket.keys()]).toEqual([[], []])
-      // Its process is none the worse for it.
-      await executor.outputOf({ deed: 'upload' }, { s3Config: bucket.s3Config })
-    },
-  )
+  it.each([
+    'upload beside a failure',
+    'upload that nobody waits for',
+    'upload that is wrapped and not waited for',
+  ])('stops what is under way when the job ends by itself, and takes no more: %s', async (deed) => {
+    const bucket = await aBucket()
+    const executor = await startExecutor('moves-files.ts')
+    const { kind } = await executor.run({ deed }, { s3Config: bucket.s3Config }).outcome
+    expect(kind).toBe(deed.includes('failure') ? 'failed' : 'completed')
+    expect([await bucket.uploads(), await bucket.keys()]).toEqual([[], []])
+    // Its process is none the worse for it.
+    expect(executor.died.all).toEqual([])
+    await executor.outputOf({ deed: 'upload' }, { s3Config: bucket.s3Config })
+  })
+
+  it('takes nothing more once the job has ended, be it from helpers made then', async () => {
+    const bucket = await aBucket()
+    const executor = await startExecutor('moves-files.ts', {
+      env: { ...process.env, ...variablesOf(bucket.s3Config) },
+    })
+    await executor.outputOf({ deed: 'upload after the end' }, { s3Config: bucket.s3Config })
+    await expect
+      .poll(() => executor.lines.all.map(({ line }) => line))
+      .toEqual(['it was refused: AbortError', 'it was refused: AbortError'])
+    expect(await bucket.keys()).toEqual([])
+  })
+
+  it('does not keep an upload that fails unheard to itself', async () => {
+    const bucket = await aBucket()
+    const executor = await startExecutor('moves-files.ts')
+    const error = await executor.errorOf({ deed: 'upload that fails unheard' }, { s3Config: bucket.s3Config })
+    expect(error).toMatchObject({ code: 'UNCAUGHT', message: expect.stringContaining('/is/not/there') })
+  })
 
   it('has outputs spilled beside what the handler uploads by the same name', async () => {
     const bucket = await aBucket()

@@ -73,6 +73,40 @@ describe('a download of a URL', () => {
     await expect(scene().get(other.url)).rejects.toMatchObject({ code: 'S3_DOWNLOAD_REFUSED' })
   })
 
+  it('is asked for whole where its server compresses parts too', async () => {
+    const { url } = await serve((request, response) => {
+      const isPart = request.headers.range !== undefined
+      const head = isPart ? { 'content-range': `bytes 0-9/100` } : {}
+      response.writeHead(isPart ? 206 : 200, { 'content-encoding': 'gzip', ...head })
+      response.end(isPart ? gzipSync(body).subarray(0, 10) : gzipSync(body))
+    })
+    expect((await scene().get(url)).equals(body)).toBe(true)
+  })
+
+  it('is never half of one file and half of another after a compressed answer broke off', async () => {
+    const later = noise(body.length)
+    const { url } = await serve((request, response, number) => {
+      const packed = gzipSync(body)
+      if (number === 1) {
+        response.writeHead(200, { 'content-encoding': 'gzip', etag: '"one"' })
+        response.write(packed.subarray(0, packed.length / 2), () => response.socket?.resetAndDestroy())
+        return
+      }
+      const from = Number(/bytes=(\d+)-/.exec(request.headers.range ?? '')?.[1] ?? 0)
+      const head = { etag: '"two"', 'content-range': `bytes ${from}-${later.length - 1}/${later.length}` }
+      response.writeHead(from > 0 ? 206 : 200, head).end(later.subarray(from))
+    })
+    const got = await scene().get(url)
+    expect(got.equals(later)).toBe(true)
+  })
+
+  it('says so when what its server compressed is damaged', async () => {
+    const { url } = await serve((_, response) => {
+      response.writeHead(200, { 'content-encoding': 'gzip' }).end(Buffer.from('no gzip at all'))
+    })
+    await expect(scene().get(url)).rejects.toMatchObject({ code: 'S3_DOWNLOAD_REFUSED' })
+  })
+
   it('refuses credentials that are not written as a URL has them, at once', async () => {
     const { url, asked } = await serve((_, response) => void response.end())
     await expect(scene().get(url.replace('//', '//a%zz:b@'))).rejects.toMatchObject({

@@ -84,6 +84,17 @@ for (const name of ['radosgw', 'swift'] as const) {
         })
       }
 
+      it('stores what a generator gave, not what it filled its buffer with later', async () => {
+        const buffer = Buffer.alloc(1_000_000)
+        const { key } = await bucket.helpers().upload(
+          (async function* () {
+            for (let n = 1; n <= 3; n += 1) yield buffer.fill(n)
+          })(),
+        )
+        const stored = (await bucket.get(key))!.bytes
+        expect([0, 1, 2].map((n) => stored[n * 1_000_000])).toEqual([1, 2, 3])
+      })
+
       it('refuses a stream of things that are neither text nor bytes, and leaves no object', async () => {
         const body = Readable.from(['a', { b: 1 }])
         const refused = bucket.helpers().upload(body as never, { key: 'things' })
