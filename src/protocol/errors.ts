@@ -95,6 +95,12 @@ export const refusals = {
     when: 'The store cannot be reached or is closing. Nothing was accepted.',
     text: () => 'The store is not available, so nothing was accepted. Send the request again later.',
   },
+  SECRET_KEY_MISSING: {
+    status: 503,
+    when: 'A submission with an s3Config, at a service that has no secret to seal it with.',
+    text: () =>
+      'The service has no secret to seal s3Config with, so nothing was accepted. Start it with LONGSHORE_SECRET_KEY, the same on every server of the store.',
+  },
   INTERNAL: {
     status: 500,
     when: 'A fault of the service itself; its log has the details under the same request id.',

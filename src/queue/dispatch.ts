@@ -233,13 +233,34 @@ export class Dispatch {
   }
 
   #onStoreEvent(event: StoreEvent): void {
+    if (event.kind === 'missed') return this.#lookForStops(event.endpoint)
     if (event.kind !== 'stop') return
     const session = this.#sessions.get(keyOf(event))
     if (!session) return
     for (const one of [session, ...session.replaced.values()]) {
       one.oweStop({ id: event.id, lease: event.lease, reason: event.reason })
     }
+    this.#tellStops(session)
+  }
+
+  #tellStops(session: Session): void {
     if (session.held) session.answerHeld({ acks: [], stops: session.takeStops(), leases: [] })
+  }
+
+  /** A stop may have been missed: the store knows which leases hold. */
+  #lookForStops(endpoint: string): void {
+    for (const session of this.#sessions.values()) {
+      const held = session.confirmed
+      if (session.endpoint !== endpoint || held.length === 0) continue
+      this.#lookForStopsOf(session, held).catch(this.#options.onError)
+    }
+  }
+
+  async #lookForStopsOf(session: Session, held: readonly LeaseRef[]): Promise<void> {
+    // Asked alone: nobody has said here that they live.
+    const stale = await this.#options.store.jobs.extend(session.endpoint, held, 0)
+    for (const ref of held) if (stale.has(ref.lease)) session.oweStop({ ...ref, reason: 'lease-lost' })
+    if (stale.size > 0) this.#tellStops(session)
   }
 }
 

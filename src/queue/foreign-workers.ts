@@ -60,7 +60,7 @@ export class ForeignWorkers {
     const ask = { worker, count, leaseMs: known.leaseMs, startsAtLease: { graceMs: 0 } }
     const leave = known.isRetired
       ? () => undefined
-      : line.join(endpoint, { ask: { ...ask, ...this.#withheld(endpoint, known) }, take })
+      : line.join(endpoint, { ask: { ...ask, ...(await this.#withheld(endpoint, known)) }, take })
     const end = (): void => latch.set()
     known.takes.add(end)
     await latch.wait(clock, HOLD_MS, [gone, stopping])
@@ -75,9 +75,9 @@ export class ForeignWorkers {
     return leases
   }
 
-  #withheld(endpoint: string, known: ForeignWorker): Pick<LeaseAsk, 'notLostSince'> {
+  async #withheld(endpoint: string, known: ForeignWorker): Promise<Pick<LeaseAsk, 'notLostSince'>> {
     const { clock, workers } = this.#options
-    const { ready, unhealthy } = workers.count(endpoint)
+    const { ready, unhealthy } = await workers.count(endpoint)
     const now = { monotonic: clock.monotonic(), wall: clock.now() }
     const since = known.withheldSince(now, ready + unhealthy <= 1)
     return since === undefined ? {} : { notLostSince: since }
@@ -221,7 +221,28 @@ export class ForeignWorkers {
     return known
   }
 
+  /** A stop may have been missed: the store knows which leases hold. */
+  #lookForStops(endpoint: string): void {
+    for (const [key, known] of this.#workers) {
+      const [of, worker = ''] = key.split('/', 2)
+      const ids = [...known.holds.keys()]
+      if (of !== endpoint || ids.length === 0) continue
+      this.#lookForStopsOf(known, { endpoint, worker, ids }).catch(this.#options.onError)
+    }
+  }
+
+  async #lookForStopsOf(
+    known: ForeignWorker,
+    { endpoint, worker, ids }: { endpoint: string; worker: string; ids: readonly string[] },
+  ): Promise<void> {
+    // Asked alone: nobody has said here that it lives.
+    const stale = await this.#options.store.jobs.extendHeldBy(endpoint, worker, ids, 0)
+    for (const id of stale) known.order(id)
+    if (stale.size > 0) known.news.set()
+  }
+
   #onStoreEvent(event: StoreEvent): void {
+    if (event.kind === 'missed') return this.#lookForStops(event.endpoint)
     if (event.kind !== 'stop') return
     const known = this.#workers.get(`${event.endpoint}/${event.worker}`)
     if (!known) return

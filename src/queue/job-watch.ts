@@ -10,6 +10,7 @@ export class JobWatch {
 
   constructor(store: Store) {
     this.#stop = store.watch((event) => {
+      if (event.kind === 'missed') return this.#wakeAll()
       if (event.kind !== 'changed' && event.kind !== 'chunks' && event.kind !== 'progress') return
       for (const latch of this.#latches.get(event.id) ?? []) latch.set()
     })
@@ -27,6 +28,11 @@ export class JobWatch {
         if (latches.size === 0 && this.#latches.get(id) === latches) this.#latches.delete(id)
       },
     }
+  }
+
+  /** Nobody knows for whom there was news. */
+  #wakeAll(): void {
+    for (const latches of this.#latches.values()) for (const latch of latches) latch.set()
   }
 
   close(): void {

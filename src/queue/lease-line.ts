@@ -25,7 +25,7 @@ interface Line {
 export class LeaseLine {
   readonly #store: Store
   readonly #clock: Clock
-  readonly #secrets: SecretBox
+  readonly #secrets: SecretBox | undefined
   readonly #telemetry: Telemetry
   readonly #onError: (cause: unknown) => void
   readonly #lines = new Map<string, Line>()
@@ -34,7 +34,7 @@ export class LeaseLine {
   constructor(options: {
     store: Store
     clock: Clock
-    secrets: SecretBox
+    secrets?: SecretBox
     telemetry: Telemetry
     onError: (cause: unknown) => void
   }) {
@@ -44,7 +44,8 @@ export class LeaseLine {
     this.#telemetry = options.telemetry
     this.#onError = options.onError
     this.#stop = this.#store.watch((event) => {
-      if (event.kind === 'queued' && this.#lines.has(event.endpoint)) this.#serve(event.endpoint)
+      const isNews = event.kind === 'queued' || event.kind === 'missed'
+      if (isNews && this.#lines.has(event.endpoint)) this.#serve(event.endpoint)
     })
   }
 
@@ -76,6 +77,7 @@ export class LeaseLine {
   #open(endpoint: string, { sealedS3Config, ...job }: LeasedJob): OpenedJob[] {
     if (!sealedS3Config) return [job]
     try {
+      if (!this.#secrets) throw new Error('There is no secret.')
       return [{ ...job, s3Config: s3ConfigSchema.parse(this.#secrets.open(sealedS3Config)) }]
     } catch {
       const error: JobError = {

@@ -16,7 +16,8 @@ import { bodyHash, type SecretBox } from './secret-box.ts'
 export interface QueueOptions {
   store: Store
   watch: JobWatch
-  secrets: SecretBox
+  /** Without it no submission with an s3Config is taken. */
+  secrets?: SecretBox
   clock: Clock
   /** Aborts when the service stops: whoever waits is answered with what there is. */
   stopping: AbortSignal
@@ -75,6 +76,7 @@ export class Queue {
     const { input, policy, webhook, s3Config } = submission
     const { idempotency } = options
     if (webhook !== undefined) this.#checkWebhook(webhook)
+    if (s3Config && !secrets) throw new Refusal('SECRET_KEY_MISSING')
     const answer = await store.jobs.enqueue({
       endpoint,
       id: randomUUIDv7(),
@@ -84,7 +86,7 @@ export class Queue {
       now: clock.now(),
       ...(webhook !== undefined && { webhook }),
       ...(options.dialect && { dialect: options.dialect }),
-      ...(s3Config && { sealedS3Config: secrets.seal(s3Config) }),
+      ...(s3Config && secrets && { sealedS3Config: secrets.seal(s3Config) }),
       ...(idempotency && {
         idempotency: { key: idempotency.key, bodyHash: bodyHash(idempotency.body, s3Config && secrets) },
       }),

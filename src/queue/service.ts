@@ -15,8 +15,8 @@ import { Webhooks } from './webhooks.ts'
 import { Workers } from './workers.ts'
 
 export interface ServiceSettings {
-  /** Seals what must not be readable in the store. */
-  secret: string
+  /** Seals what must not be readable in the store; without it no job with such things is taken. */
+  secret?: string
   /** How long a lease lives unheard, ms. */
   leaseMs?: number
   /** Without it webhooks at addresses of this machine and of private networks are refused. */
@@ -51,10 +51,10 @@ export class Service {
     const { store, clock, telemetry, onError, onRetired, webhookSecret } = options
     const { leaseMs = DEFAULT_LEASE_MS, allowPrivateWebhooks = false } = options
     const stopping = this.#stopping.signal
-    const secrets = new SecretBox(options.secret)
-    const workers = new Workers(clock)
+    const secrets = options.secret === undefined ? undefined : new SecretBox(options.secret)
+    const workers = new Workers({ clock, presence: store.presence, onError })
     const watch = new JobWatch(store)
-    const line = new LeaseLine({ store, clock, secrets, telemetry, onError })
+    const line = new LeaseLine({ store, clock, telemetry, onError, ...(secrets && { secrets }) })
     const call = new WebhookCall({
       allowPrivate: allowPrivateWebhooks,
       ...(webhookSecret !== undefined && { signingSecret: webhookSecret }),
@@ -63,7 +63,14 @@ export class Service {
     this.#watch = watch
     this.#line = line
     this.#webhookCall = call
-    this.queue = new Queue({ store, watch, secrets, clock, stopping, allowPrivateWebhooks })
+    this.queue = new Queue({
+      store,
+      watch,
+      clock,
+      stopping,
+      allowPrivateWebhooks,
+      ...(secrets && { secrets }),
+    })
     this.dispatch = new Dispatch({ store, line, workers, clock, leaseMs, telemetry, onError })
     this.foreign = new ForeignWorkers({
       store,

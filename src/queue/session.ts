@@ -40,7 +40,7 @@ export class Session {
   readonly replaced: Map<string, Session>
   readonly #stops = new Map<string, Stop>()
   readonly #answered = new Map<number, Given>()
-  readonly #confirmed = new Set<string>()
+  readonly #confirmed = new Map<string, LeaseRef>()
 
   constructor(ids: { id: string; endpoint: string; worker: string; replaced?: Map<string, Session> }) {
     this.id = ids.id
@@ -78,7 +78,7 @@ export class Session {
       if (!this.#confirmed.has(ref.lease)) fresh.push(ref)
     }
     this.#confirmed.clear()
-    for (const lease of listed) this.#confirmed.add(lease)
+    for (const ref of request.held) this.#confirmed.set(ref.lease, ref)
     for (const { lease } of request.ended) listed.add(lease)
     for (const [seq, given] of this.#answered) {
       for (const lease of given.leases.keys()) if (listed.has(lease)) given.leases.delete(lease)
@@ -108,6 +108,11 @@ export class Session {
     const stops = [...this.#stops.values()]
     this.#stops.clear()
     return stops
+  }
+
+  /** What it said last that it has. */
+  get confirmed(): LeaseRef[] {
+    return [...this.#confirmed.values()]
   }
 
   get holds(): number {

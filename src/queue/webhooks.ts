@@ -50,7 +50,9 @@ export class Webhooks {
   /** Delivers until the signal aborts. Resolves once no call is under way. */
   async run(stopping: AbortSignal): Promise<void> {
     const { store, clock, onError } = this.#options
-    const unwatch = store.watch((event) => event.kind === 'webhook' && this.#news.set())
+    const unwatch = store.watch(({ kind }) => {
+      if (kind === 'webhook' || kind === 'missed') this.#news.set()
+    })
     while (!stopping.aborted) {
       let waitMs = LOOK_MS
       try {

@@ -66,7 +66,12 @@ export function buildApp({
     },
     onRetired: (worker) => logger.warn(worker, 'worker asks to be recycled and gets no more jobs'),
   })
-  const rateLimit = new RateLimit({ clock, requestsPerWorker })
+  const rateLimit = new RateLimit({
+    rates: store.rates,
+    clock,
+    requestsPerWorker,
+    onError: (err) => logger.error({ err }, 'leaving a rate failed'),
+  })
   const http = bareHttp(logger)
   metrics.watchRequests(http)
   metrics.watchQueues({ store, clock, workers: service.workers })

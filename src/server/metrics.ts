@@ -128,7 +128,7 @@ export class Metrics implements Telemetry {
     gauge(
       'workers',
       'Workers by what they do.',
-      async (endpoint) => ({ ...workers.count(endpoint) }),
+      async (endpoint) => ({ ...(await workers.count(endpoint)) }),
       'state',
     )
   }

@@ -28,11 +28,11 @@ export function limitRates(
     if (operation === undefined || endpointId === undefined || !request.key) return
     // Nothing is counted for endpoints that there are not: anybody can think up any number of them.
     await queue.requireEndpoint(endpointId)
-    const answer = rateLimit.enter({
+    const answer = await rateLimit.enter({
       operation,
       key: request.key.id,
       endpoint: endpointId,
-      runningWorkers: workers.count(endpointId).running,
+      runningWorkers: (await workers.count(endpointId)).running,
     })
     const { limit, remaining, resetSeconds } = answer
     reply.header('ratelimit-policy', `"${operation}";q=${limit};w=${windowSeconds}`)

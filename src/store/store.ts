@@ -1,13 +1,21 @@
 // The contract of the durable state: what every engine guarantees, in the words of the queue.
 
+import type { Clock } from '../lib/clock.ts'
 import type { JobError, Policy, TraceContext } from '../job/job.ts'
 import type { JobStatus } from '../job/lifecycle.ts'
 import type { PartKind } from '../job/chunk.ts'
 import type { Key } from '../resource/key.ts'
+import type { PresenceStore, RateStore } from './traffic.ts'
 
 /** The world's fault, not the caller's. `code` is stable; the cause says what the engine met. */
 export class StoreError extends Error {
-  readonly code: 'STORE_FULL' | 'STORE_UNAVAILABLE' | 'STORE_IN_USE' | 'STORE_TOO_NEW' | 'STORE_UNREADABLE'
+  readonly code:
+    | 'STORE_FULL'
+    | 'STORE_UNAVAILABLE'
+    | 'STORE_IN_USE'
+    | 'STORE_TOO_NEW'
+    | 'STORE_UNREADABLE'
+    | 'STORE_MISCONFIGURED'
 
   constructor(code: StoreError['code'], message: string, options?: ErrorOptions) {
     super(message, options)
@@ -155,6 +163,8 @@ export interface JobCounts {
 
 /** What has happened, told after it is durable. A lost event may delay somebody, and must harm nobody. */
 export type StoreEvent =
+  /** Events of this endpoint may have been lost: whoever waits for some has to look. */
+  | { kind: 'missed'; endpoint: string }
   /** There is something to lease. */
   | { kind: 'queued'; endpoint: string }
   /** The job ended, was deleted, or went back to the queue. */
@@ -323,10 +333,14 @@ export interface OpenKeys {
 }
 
 export interface Store {
+  /** Wall time as all servers of this store have it. */
+  readonly clock: Clock
   readonly jobs: JobStore
   readonly endpoints: EndpointStore
   readonly keys: KeyStore
   readonly webhooks: WebhookStore
+  readonly rates: RateStore
+  readonly presence: PresenceStore
   /** Calls back after each commit; answers a function that ends it. */
   watch(listener: (event: StoreEvent) => void): () => void
   /** Resolves while the store can be read and written. Throws StoreError. */

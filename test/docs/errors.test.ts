@@ -13,6 +13,7 @@ const storeCodes = {
   STORE_IN_USE: 'start',
   STORE_TOO_NEW: 'start',
   STORE_UNREADABLE: 'start',
+  STORE_MISCONFIGURED: 'start',
 } as const satisfies Record<StoreError['code'], 'start' | 'running'>
 
 describe('docs/errors.md', () => {

@@ -28,6 +28,7 @@ const samples: Record<RefusalCode, RefusalParams> = {
   EXCHANGE_INVALID: { problem: 'its head is not JSON' },
   STORE_FULL: {},
   STORE_UNAVAILABLE: {},
+  SECRET_KEY_MISSING: {},
   INTERNAL: { requestId: 'req-7' },
 }
 
@@ -83,6 +84,7 @@ describe('refusals', () => {
       INTERNAL: 500,
       STORE_FULL: 503,
       STORE_UNAVAILABLE: 503,
+      SECRET_KEY_MISSING: 503,
     })
   })
 })

@@ -149,7 +149,7 @@ export const queueRoutes: FastifyPluginAsyncZod<{ queue: Queue; workers: Workers
     schema: schemas.health,
     async handler(request) {
       const { endpointId } = request.params
-      return { jobs: await queue.count(endpointId), workers: workers.count(endpointId) }
+      return { jobs: await queue.count(endpointId), workers: await workers.count(endpointId) }
     },
   })
 }

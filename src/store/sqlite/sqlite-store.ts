@@ -1,6 +1,7 @@
 // The embedded engine: one file, write-ahead log, every commit on disk before it is answered.
 
 import { DatabaseSync } from 'node:sqlite'
+import { systemClock } from '../../lib/clock.ts'
 import { limits } from '../../job/limits.ts'
 import {
   StoreError,
@@ -14,6 +15,7 @@ import {
 } from '../store.ts'
 import { SqliteClientVerbs } from './client-verbs.ts'
 import { Counters, integer, Statements, text, type Context, type Row } from './context.ts'
+import { LocalRates, noOthers } from '../local-traffic.ts'
 import { lockFile } from './file-lock.ts'
 import { GroupCommit } from './group-commit.ts'
 import { SqliteKeys } from './keys.ts'
@@ -75,6 +77,9 @@ class SqliteStore implements Store {
   readonly endpoints: EndpointStore
   readonly keys: KeyStore
   readonly webhooks: WebhookStore
+  readonly clock = systemClock
+  readonly rates = new LocalRates()
+  readonly presence = noOthers
   readonly #db: DatabaseSync
   readonly #commits: GroupCommit
   readonly #release: () => void
