@@ -33,6 +33,7 @@ const doors = {
   'prom-client': ['^src/(worker|server)/metrics\\.ts$', 'node_modules/prom-client/'],
   opentelemetry: ['^src/worker/tracing\\.ts$', 'node_modules/@opentelemetry/'],
   'aws-sdk': ['^src/s3/(s3-bucket|upload-guard)\\.ts$', 'node_modules/@aws-sdk/'],
+  ioredis: ['^src/store/redis/connection\\.ts$', 'node_modules/ioredis/'],
   yauzl: ['^src/s3/unzip\\.ts$', 'node_modules/(@types/)?yauzl/'],
   mime: ['^src/s3/upload\\.ts$', 'node_modules/mime/'],
   'cli-progress': ['^src/cli/transfer-bars\\.ts$', 'node_modules/(@types/)?cli-progress/'],

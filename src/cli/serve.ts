@@ -6,7 +6,7 @@ import { endpointIdSchema } from '../job/job.ts'
 import { permissions } from '../resource/key.ts'
 import { buildApp, type AppOptions } from '../server/app.ts'
 import { hashKey, newKey, newKeyId } from '../server/auth.ts'
-import { openStore, storeFile } from '../store/open-store.ts'
+import { isShared, openStore, storeFile } from '../store/open-store.ts'
 import type { Store } from '../store/store.ts'
 import { CommandError } from './fail.ts'
 import { createLogger } from './logger.ts'
@@ -34,12 +34,17 @@ export async function serve(options: ServeOptions): Promise<void> {
   try {
     const endpoints = await ensureEndpoints(store, options.endpoints)
     const file = await storeFile(options.store)
-    const secret = secretKey(process.env['LONGSHORE_SECRET_KEY'], file, (sentence) => logger.warn(sentence))
+    const given = process.env['LONGSHORE_SECRET_KEY']
+    // Servers that share a store have to share the secret, and only their operator can give it to all of them.
+    const secret =
+      isShared(options.store) && !given
+        ? undefined
+        : secretKey(given, file, (sentence) => logger.warn(sentence))
     const app = buildApp({
       store,
-      clock: systemClock,
+      clock: store.clock,
       logger,
-      secret,
+      ...(secret !== undefined && { secret }),
       ...(ownerKey !== undefined && { ownerKey }),
       allowPrivateWebhooks: options.allowPrivateWebhooks,
       hasRateLimits: options.rateLimits,

@@ -3,8 +3,12 @@
 import type { OpenKeys, Store } from './store.ts'
 import { StoreError } from './store.ts'
 
-/** `sqlite:<path>` or `sqlite::memory:`. Throws StoreError. */
+/** `sqlite:<path>`, `sqlite::memory:`, `redis://host:port` or `redis+cluster://host:port,…`, the last two with TLS as rediss. */
 export async function openStore(url: string): Promise<Store> {
+  if (isRedis(url)) {
+    const { openRedisStore } = await import('./redis/redis-store.ts')
+    return openRedisStore({ url })
+  }
   const file = sqlitePath(url)
   const { openSqliteStore } = await import('./sqlite/sqlite-store.ts')
   return openSqliteStore({ file })
@@ -12,9 +16,20 @@ export async function openStore(url: string): Promise<Store> {
 
 /** The keys of a store that exists, whether or not a service is running on it. Throws StoreError. */
 export async function openKeys(url: string): Promise<OpenKeys> {
+  // Any number of programs may have one of these open.
+  if (isRedis(url)) return openStore(url)
   const file = sqlitePath(url)
   const { openSqliteKeys } = await import('./sqlite/open-keys.ts')
   return openSqliteKeys(file)
+}
+
+/** Whether it is one that several servers share. */
+export function isShared(url: string): boolean {
+  return isRedis(url)
+}
+
+function isRedis(url: string): boolean {
+  return /^rediss?(?:\+cluster)?:\/\//.test(url)
 }
 
 function sqlitePath(url: string): string {
@@ -22,7 +37,7 @@ function sqlitePath(url: string): string {
   if (path !== undefined) return path
   throw new StoreError(
     'STORE_UNREADABLE',
-    `Unknown store '${url}'. Use sqlite:<file>, for example --store sqlite:queue.db.`,
+    `Unknown store '${url.replace(/\/\/[^@/]*@/, '//')}'. Use sqlite:<file> or redis://<host>:<port>, for example --store sqlite:queue.db.`,
   )
 }
 

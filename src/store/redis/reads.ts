@@ -1,0 +1,213 @@
+// What can be read of the jobs in Redis: a record, a list, its chunks, the counts.
+
+import { z } from 'zod'
+import type { PartKind } from '../../job/chunk.ts'
+import { jobErrorSchema } from '../../job/job.ts'
+import type { JobStatus } from '../../job/lifecycle.ts'
+import type { JobCounts, JobPage, JobRecord, JobStore, StoredChunk, StreamRead } from '../store.ts'
+import { fieldsOf, numberOf, optional, textOf, type Fields } from './reply.ts'
+import { script, type Script } from './script.ts'
+import type { Scripts } from './scripts.ts'
+
+type Reads = Pick<JobStore, 'find' | 'list' | 'readChunks' | 'markRead' | 'count' | 'headWaitedMs'>
+
+const storedErrorSchema = z.string().transform((json) => jobErrorSchema.parse(JSON.parse(json)))
+
+const find = script(
+  'find',
+  `
+if not present(ARGV[2]) then return false end
+return { call('HGETALL', job(ARGV[2])), call('HMGET', data(ARGV[2]), 'output', 'error', 'errorText', 'progress') }`,
+)
+
+const list = script(
+  'list',
+  `
+local before, most, jobs = ARGV[2], tonumber(ARGV[3]), {}
+while #jobs < most do
+  local places = call('ZRANGE', ALL, '(' .. before, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, most + 1 - #jobs, 'WITHSCORES')
+  if #places == 0 then break end
+  for at = 1, #places, 2 do
+    before = places[at + 1]
+    if #jobs < most and present(places[at]) then
+      jobs[#jobs + 1] = { places[at], before, call('HGETALL', job(places[at])), call('HGET', data(places[at]), 'error') }
+    end
+  end
+end
+return jobs`,
+)
+
+// Bounds the work of one read when chunks are tiny.
+const readChunks = script(
+  'readChunks',
+  `
+local found = present(ARGV[2])
+if not found then return false end
+local after = tonumber(ARGV[3] ~= '' and ARGV[3] or found.read)
+local most, sum, read = tonumber(ARGV[4]), 0, {}
+-- What came before this lease is gone: its chunks were removed when it ended.
+local index = math.max(after, 0) + 1
+local last = tonumber(found.last)
+while index <= last and #read < 20000 do
+  local chunk = call('HGET', chunks(found.id), index)
+  if chunk then
+    -- The line before the bytes counts where it carries more than a word or two.
+    local head = string.find(chunk, '\\n', 1, true)
+    sum = sum + #chunk - head + math.max(0, head - 100)
+    if sum > most and #read > 0 then break end
+    read[#read + 1] = tostring(index)
+    read[#read + 1] = chunk
+  elseif index <= tonumber(found.base) then
+    index = tonumber(found.base)
+  end
+  index = index + 1
+end
+return { found.status, found.last, found.base, read }`,
+)
+
+const markRead = script(
+  'markRead',
+  `
+local found = load(ARGV[2])
+if found and tonumber(ARGV[3]) > tonumber(found.read) then call('HSET', job(found.id), 'read', ARGV[3]) end
+return 1`,
+)
+
+const count = script(
+  'count',
+  `return { call('HMGET', P, 'completed', 'failed', 'retried'), call('ZCARD', WAITING), call('ZCARD', LEASED) }`,
+)
+
+// Whoever is past its ttl stands before the head until it is swept; a few of them are looked past.
+const headWaited = script(
+  'headWaited',
+  `
+for _, id in ipairs(call('ZRANGE', WAITING, 0, 999)) do
+  local found = present(id)
+  if found then return string.format('%.0f', math.max(0, now - tonumber(found.from) - tonumber(found.ran))) end
+end
+return '0'`,
+)
+
+export const readScripts: readonly Script[] = [find, list, readChunks, markRead, count, headWaited]
+
+export class RedisReads implements Reads {
+  readonly #scripts: Scripts
+
+  constructor(scripts: Scripts) {
+    this.#scripts = scripts
+  }
+
+  async find(endpoint: string, id: string, now: number): Promise<JobRecord | undefined> {
+    const found = (await this.#scripts.run(find, endpoint, [now, id])) as [Buffer[], (Buffer | null)[]] | null
+    if (found === null) return undefined
+    const [flat, [output, error, errorText, progress]] = found
+    return {
+      ...readRecord(fieldsOf(flat), { endpoint, id, now }),
+      ...optional('output', output, (bytes) => bytes),
+      ...optional('error', error, (value) => storedErrorSchema.parse(textOf(value))),
+      ...optional('errorText', errorText, textOf),
+      ...optional('progress', progress, (bytes) => bytes),
+    }
+  }
+
+  async list(endpoint: string, page: { count: number; before?: string; now: number }): Promise<JobPage> {
+    const { count: most, before = 'inf', now } = page
+    const rows = (await this.#scripts.run(list, endpoint, [now, before, most + 1])) as [
+      Buffer,
+      Buffer,
+      Buffer[],
+      Buffer | null,
+    ][]
+    const jobs = rows.slice(0, most).map(([id, , flat, error]) => {
+      const fields = fieldsOf(flat)
+      return {
+        ...readRecord(fields, { endpoint, id: textOf(id), now }),
+        ...optional('error', error, (value) => storedErrorSchema.parse(textOf(value))),
+        ...optional('endedAt', fields.get('end'), numberOf),
+      }
+    })
+    const isMore = rows.length > most
+    return { jobs, ...(isMore && { next: textOf(rows[most - 1]?.[1]) }) }
+  }
+
+  async readChunks(
+    endpoint: string,
+    id: string,
+    read: { after?: number; maxBytes: number; now: number },
+  ): Promise<StreamRead> {
+    const { after, maxBytes, now } = read
+    const found = (await this.#scripts.run(readChunks, endpoint, [now, id, after ?? '', maxBytes])) as
+      [Buffer, Buffer, Buffer, Buffer[]] | null
+    if (found === null) return { kind: 'gone' }
+    const [status, last, base, flat] = found
+    return {
+      kind: 'read',
+      status: textOf(status) as JobStatus,
+      chunks: [...fieldsOf(flat)].map(([index, bytes]) => readChunk(Number(index), bytes)),
+      lastIndex: numberOf(last),
+      leaseIndex: numberOf(base),
+    }
+  }
+
+  async markRead(endpoint: string, id: string, index: number): Promise<void> {
+    await this.#scripts.run(markRead, endpoint, [0, id, index])
+  }
+
+  async count(endpoint: string): Promise<JobCounts> {
+    const [totals, inQueue, inProgress] = (await this.#scripts.run(count, endpoint, [0])) as [
+      (Buffer | null)[],
+      number,
+      number,
+    ]
+    const [completed, failed, retried] = totals.map((total) => (total ? numberOf(total) : 0))
+    return { completed: completed ?? 0, failed: failed ?? 0, retried: retried ?? 0, inQueue, inProgress }
+  }
+
+  async headWaitedMs(endpoint: string, now: number): Promise<number> {
+    return numberOf((await this.#scripts.run(headWaited, endpoint, [now])) as Buffer)
+  }
+}
+
+/** `fields` are those of a job's hash. */
+export function readRecord(
+  fields: Fields,
+  { endpoint, id, now }: { endpoint: string; id: string; now: number },
+): JobRecord {
+  const startedAt = fields.get('start')
+  const runningMs = startedAt && Math.max(0, now - numberOf(startedAt))
+  const endedAt = fields.get('end')
+  const executionMs = fields.get('execution')
+  const until = endedAt ? numberOf(endedAt) : now
+  const idleSince = numberOf(fields.get('from')) + numberOf(fields.get('ran'))
+  return {
+    id,
+    endpoint,
+    status: textOf(fields.get('status')) as JobStatus,
+    ...optional('reason', fields.get('reason'), textOf),
+    attempt: numberOf(fields.get('attempt')),
+    ...optional('workerId', fields.get('worker'), textOf),
+    submittedAt: numberOf(fields.get('submitted')),
+    delayTime: Math.max(0, until - idleSince - (runningMs ?? 0)),
+    executionTime: runningMs ?? (executionMs ? numberOf(executionMs) : 0),
+  }
+}
+
+export { storedErrorSchema }
+
+/** `attempt {"metrics"?,"part"?}\n` and then the bytes. */
+function readChunk(index: number, bytes: Buffer): StoredChunk {
+  const [space, line] = [bytes.indexOf(0x20), bytes.indexOf(0x0a)]
+  const head = JSON.parse(bytes.toString('utf8', space + 1, line)) as {
+    metrics?: string
+    part?: { as: PartKind; back: number; last: boolean }
+  }
+  const { metrics, part } = head
+  return {
+    index,
+    attempt: Number(bytes.toString('utf8', 0, space)),
+    output: bytes.subarray(line + 1),
+    ...(metrics !== undefined && { metrics }),
+    ...(part && { part: { as: part.as, first: index - part.back, last: part.last } }),
+  }
+}

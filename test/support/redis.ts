@@ -1,0 +1,82 @@
+// A real Redis of a test's own, on a free port of the loopback.
+
+import { execFile, spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { createServer, type AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+
+export interface RedisServer {
+  readonly url: string
+  readonly port: number
+  stop(): Promise<void>
+}
+
+export async function startRedis(settings: readonly string[] = []): Promise<RedisServer> {
+  const dir = mkdtempSync(join(tmpdir(), 'longshore-redis-'))
+  const port = await freePort()
+  const child = spawn(
+    'redis-server',
+    ['--port', String(port), '--bind', '127.0.0.1', '--dir', dir, '--save', '', ...settings],
+    { stdio: ['ignore', 'pipe', 'inherit'] },
+  )
+  await ready(child)
+  return {
+    url: `redis://127.0.0.1:${port}`,
+    port,
+    async stop() {
+      const ended = once(child, 'exit')
+      child.kill('SIGKILL')
+      await ended
+      rmSync(dir, { recursive: true, force: true })
+    },
+  }
+}
+
+/** Masters that share all slots. */
+export async function startRedisCluster(
+  masters = 3,
+): Promise<{ url: string; nodes: RedisServer[]; stop(): Promise<void> }> {
+  const nodes = await Promise.all(
+    Array.from({ length: masters }, () => startRedis(['--cluster-enabled', 'yes'])),
+  )
+  const addresses = nodes.map(({ port }) => `127.0.0.1:${port}`)
+  await promisify(execFile)('redis-cli', [
+    '--cluster',
+    'create',
+    ...addresses,
+    '--cluster-replicas',
+    '0',
+    '--cluster-yes',
+  ])
+  for (const { port } of nodes) await untilOk(port)
+  return {
+    url: `redis+cluster://${addresses.join(',')}`,
+    nodes,
+    stop: async () => void (await Promise.all(nodes.map((node) => node.stop()))),
+  }
+}
+
+/** Each node has to have heard of the others' slots. */
+async function untilOk(port: number): Promise<void> {
+  for (let tries = 0; tries < 200; tries += 1) {
+    const { stdout } = await promisify(execFile)('redis-cli', ['-p', String(port), 'cluster', 'info'])
+    if (stdout.includes('cluster_state:ok')) return
+  }
+  throw new Error(`The cluster node at port ${port} does not come up.`)
+}
+
+async function ready(child: ChildProcess): Promise<void> {
+  for await (const text of child.stdout!) if (String(text).includes('Ready to accept connections')) break
+  child.stdout!.resume()
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  return port
+}
