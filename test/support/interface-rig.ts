@@ -3,7 +3,7 @@
 import type { LightMyRequestResponse } from 'fastify'
 import { onTestFinished } from 'vitest'
 import { FakeClock } from './fake-clock.ts'
-import { startTestService, type TestService, type TestServiceOptions } from './service.ts'
+import { startTestService, storesElsewhere, type TestService, type TestServiceOptions } from './service.ts'
 
 export type Reply = LightMyRequestResponse
 export type Json = Record<string, unknown>
@@ -17,13 +17,17 @@ export interface TakenJob {
   s3Config?: Json
 }
 
-/** Enough for what is under way in this process to come to rest: nothing here waits for anything outside of it. */
+/** Enough for what is under way in this process to come to rest: nothing here waits for anything outside of it but a store. */
 const TURNS = 8
 /** The sweeper's own step: a clock that jumps further looks like a service that was down. */
 const STEP_MS = 500
 
 export async function turns(count = TURNS): Promise<void> {
-  for (let n = 0; n < count; n += 1) await new Promise((resolve) => setImmediate(resolve))
+  for (let n = 0; n < count; n += 1) {
+    await new Promise((resolve) => setImmediate(resolve))
+    // An answer of a store elsewhere comes after those that were asked for before.
+    for (const store of storesElsewhere) await store.ping().catch(() => undefined)
+  }
 }
 
 /** Turns until it has happened and come to rest, ten real seconds at most: for what travels over a connection. */

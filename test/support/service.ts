@@ -5,8 +5,10 @@ import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
 import { systemClock, type Clock } from '../../src/lib/clock.ts'
 import { buildApp } from '../../src/server/app.ts'
 import { openSqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
+import { openRedisStore } from '../../src/store/redis/redis-store.ts'
 import type { Store } from '../../src/store/store.ts'
 import { Contract } from './contract.ts'
+import { startRedis } from './redis.ts'
 
 export const KEY = 'test-key'
 
@@ -44,7 +46,7 @@ export interface TestServiceOptions {
 
 export async function startTestService(options: TestServiceOptions = {}): Promise<TestService> {
   const { maxPages, file = ':memory:', logLevel = 'debug', ...settings } = options
-  const store = openSqliteStore({ file, ...(maxPages !== undefined && { maxPages }) })
+  const { store, dispose } = await openTestStore(file, maxPages)
   await store.endpoints.ensureEndpoint('default')
   const logged: string[] = []
   const logger = pino({ level: logLevel }, { write: (line: string) => void logged.push(line) })
@@ -72,8 +74,38 @@ export async function startTestService(options: TestServiceOptions = {}): Promis
       }),
     async close() {
       await app.close()
+      // Requests that came past the network are not waited for by the server.
+      if (storesElsewhere.has(store)) await store.ping()
       await store.close()
+      await dispose()
       judge()
+    },
+  }
+}
+
+/** Stores of services in this process that are a process of their own. */
+export const storesElsewhere = new Set<Store>()
+
+/** By LONGSHORE_TEST_STORE=redis each service that needs no file has a Redis of its own. */
+async function openTestStore(
+  file: string,
+  maxPages: number | undefined,
+): Promise<{ store: Store; dispose: () => Promise<void> }> {
+  const isRedis =
+    process.env['LONGSHORE_TEST_STORE'] === 'redis' && file === ':memory:' && maxPages === undefined
+  if (!isRedis)
+    return {
+      store: openSqliteStore({ file, ...(maxPages !== undefined && { maxPages }) }),
+      dispose: async () => undefined,
+    }
+  const server = await startRedis()
+  const store = await openRedisStore({ url: server.url })
+  storesElsewhere.add(store)
+  return {
+    store,
+    async dispose() {
+      storesElsewhere.delete(store)
+      await server.stop()
     },
   }
 }
