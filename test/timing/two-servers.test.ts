@@ -15,7 +15,7 @@ async function twoServers(): Promise<{ a: Served; b: Served; redisUrl: string }>
   const redis = await startRedis()
   onTestFinished(() => redis.stop())
   const [a, b] = await Promise.all([serveOn(redis.url), serveOn(redis.url)])
-  return { a: a!, b: b!, redisUrl: redis.url }
+  return { a, b, redisUrl: redis.url }
 }
 
 async function serveOn(url: string): Promise<Served> {
