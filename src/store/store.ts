@@ -61,6 +61,7 @@ export interface JobRecord {
   status: JobStatus
   reason?: string
   attempt: number
+  /** Who holds it, held it last, or let its lease lapse; nobody after it was handed back, and before the first lease. */
   workerId?: string
   submittedAt: number
   /** ms not running since submission or the last retry, over all attempts, up to now or the end. */
@@ -92,7 +93,7 @@ export interface LeaseAsk {
   leaseMs: number
   /** For a worker that does not report starts: its clocks start with the lease, with this grace after the limit. */
   startsAtLease?: { graceMs: number }
-  /** Leaves out jobs whose lease this worker let lapse after this: on a wire without tokens it may still run them. */
+  /** Leaves out jobs of which this worker's was the last lease to lapse, after this: without tokens it may still run them. */
   notLostSince?: number
   now: number
 }
@@ -188,7 +189,7 @@ export type Refused =
  * The jobs. Every verb is atomic: it happens whole or not at all, and its promise resolves once it is durable,
  * so that a crash after it loses nothing and a crash before it leaves nothing behind. Verbs called in one turn
  * of the event loop take effect in that order. Callers pass `now`; a job past its ttl or its retention is
- * not there for any verb, whether or not it was swept.
+ * not there for any verb, whether or not it was swept. Those that are given no `now` may find it until it is.
  *
  * The sealed s3Config goes to leases alone. The commit in which a job ends drops it, unless the lifecycle lets a job of
  * that status be retried; such a job has it until a retry would answer `ttl-passed`, when the next sweep drops it.
@@ -234,7 +235,8 @@ export interface JobStore {
   release(fence: Fence, now: number): Promise<FencedAnswer>
   /**
    * Gives back a job whose process died for a reason that may be this job or one beside it: like a release, but the
-   * attempt counts and the job is leased as one that runs alone. With no attempt left it fails with the error.
+   * attempt counts, its time is the worker's measure, and the job is leased as one that runs alone. With no attempt
+   * left it fails with the error.
    */
   lose(fence: Fence, report: { error: JobError; executionMs: number; now: number }): Promise<FencedAnswer>
   /** Idempotent: answers the status as it is now. A running job's worker gets a stop. */
@@ -265,10 +267,11 @@ export interface JobStore {
   headWaitedMs(endpoint: string, now: number): Promise<number>
   /**
    * One round of tidying: lapsed leases go back or fail, silent jobs time out, ttl and retention delete, and what can
-   * no longer be retried loses its sealed s3Config. Handles a
-   * bounded number and answers how many. Time that was not served does not lapse a lease: a round later than
-   * `servedMs` after the last one first gives every live lease as much time as has passed since that, and the first
-   * one gives them `leaseMs` from now.
+   * no longer be retried loses its sealed s3Config. A job past its ttl is deleted and nothing else, and one that is both
+   * silent and lapsed times out. Handles a bounded number and answers how many. Time that was not served lapses no lease
+   * and times out no job: a round later than `servedMs` after the last one, whoever did that, first gives every lease
+   * and deadline as much time as has passed since; the first one that a server does gives them `leaseMs` from now at
+   * least, unless another server was there meanwhile.
    */
   sweep(now: number, served: { leaseMs: number; servedMs: number }): Promise<number>
 }

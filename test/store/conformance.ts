@@ -451,6 +451,106 @@ export function describeStore(name: string, open: () => Promise<EngineUnderTest>
       })
     })
 
+    // Each was found by the histories of test/store/histories.ts, or by what they made us look at.
+    describe('histories that went wrong', () => {
+      // Seen: the job was given back to the queue, or failed and told to its webhook, in the round before it was deleted.
+      it('leaves a job past its ttl to be deleted, with more to delete than one round does', async () => {
+        const served = { leaseMs: LEASE_MS, servedMs: 10 * LEASE_MS }
+        await store.jobs.sweep(T0, served)
+        await submit('lapsed', {
+          policy: policySchema.parse({ ttl: 12_000 }),
+          webhook: 'https://example.org/',
+        })
+        const timeLimits = { ttl: 12_000, executionTimeout: 5_000 }
+        await submit('late', { policy: policySchema.parse(timeLimits), webhook: 'https://example.org/' })
+        const [lapsed, late] = await lease(T0, 2)
+        if (!lapsed || !late) throw new Error('no leases')
+        await start(lapsed)
+        await store.jobs.start(fence(late), { agoMs: 3_000, graceMs: 0, leaseMs: 30_000, now: T0 })
+        const past = Array.from({ length: 600 }, (_, n) =>
+          submit(`past-${n}`, { policy: policySchema.parse({ ttl: 10_000 }) }),
+        )
+        await Promise.all(past)
+        const now = T0 + 12_000
+        expect((await store.jobs.sweep(now, served)) + (await store.jobs.sweep(now, served))).toBe(602)
+        expect(await store.jobs.count('ep')).toMatchObject({
+          retried: 0,
+          failed: 0,
+          inQueue: 0,
+          inProgress: 0,
+        })
+        expect(await store.webhooks.nextDeliveryAt()).toBeUndefined()
+      })
+
+      // Seen: the end told with the chunks that it counts was `behind` for ever, since none could be stored any more.
+      it('takes an end with missing chunks for stale once the job is past its ttl', async () => {
+        await submit('job', { policy: policySchema.parse({ ttl: 10_000 }) })
+        const job = await leaseOne()
+        const report = { chunks: 2, now: T0 + 10_000 }
+        expect(await store.jobs.settle(fence(job), { event: 'complete' }, report)).toBe('stale')
+      })
+
+      // Seen: executionTime was 0, or the time until the loss was told, unless the attempt was the last.
+      it("counts a lost job's run as its worker measured it, whether or not an attempt is left", async () => {
+        await submit('job')
+        const job = await leaseOne()
+        await start(job)
+        await store.jobs.lose(fence(job), { error: ERROR, executionMs: 700, now: T0 + 1_000 })
+        expect(await store.jobs.find('ep', 'job', T0 + 2_000)).toMatchObject({
+          executionTime: 700,
+          delayTime: 1_300,
+        })
+      })
+
+      // Seen: a cancel set executionTime to 0 where a purge left it.
+      it('keeps the time of the last attempt when a job that waits for the next is cancelled', async () => {
+        await store.jobs.sweep(T0, SERVED)
+        for (const id of ['cancelled', 'purged']) await submit(id)
+        for (const job of await lease(T0, 2)) await start(job)
+        await store.jobs.sweep(T0 + LEASE_MS, SERVED)
+        await store.jobs.cancel('ep', 'cancelled', T0 + LEASE_MS)
+        await store.jobs.purge('ep', T0 + LEASE_MS)
+        for (const id of ['cancelled', 'purged']) {
+          const record = await store.jobs.find('ep', id, T0 + LEASE_MS)
+          expect(record).toMatchObject({ status: 'CANCELLED', executionTime: LEASE_MS })
+        }
+      })
+
+      // Seen: a lapse with an attempt left withheld the job from its worker, the last one did not.
+      it('withholds a job whose last attempt lapsed from its worker after a retry too', async () => {
+        await store.jobs.sweep(T0, SERVED)
+        await submit('job')
+        for (const [round, worker] of ['w0', 'w1'].entries()) {
+          const now = T0 + round * LEASE_MS
+          await start(await leaseOne(now, worker), now)
+          await store.jobs.sweep(now + LEASE_MS, SERVED)
+        }
+        const now = T0 + 2 * LEASE_MS
+        expect(await store.jobs.retry('ep', 'job', now)).toMatchObject({ kind: 'done' })
+        const ask = { endpoint: 'ep', count: 1, leaseMs: LEASE_MS, notLostSince: T0, now }
+        expect(await store.jobs.lease({ ...ask, worker: 'w1' })).toEqual([])
+        expect(await store.jobs.lease({ ...ask, worker: 'w0' })).toHaveLength(1)
+      })
+
+      // Seen: SQLite gave them in the order in which they came to be, Redis one endpoint's before another's.
+      it('gives deliveries longest due first, whatever their endpoint and their age', async () => {
+        const HOOK = 'https://receiver.example/'
+        await store.endpoints.ensureEndpoint('other')
+        for (const [at, endpoint] of ['ep', 'other', 'ep'].entries()) {
+          await submit(`job-${at}`, { endpoint, webhook: HOOK })
+          await store.jobs.cancel(endpoint, `job-${at}`, T0 + at)
+        }
+        const claim = async (count: number, now: number): Promise<Delivery[]> =>
+          store.webhooks.claimDeliveries({ count, holdMs: 1_000, without: [], now })
+        const [first, second] = await claim(2, T0 + 10)
+        expect([first?.record.id, second?.record.id]).toEqual(['job-0', 'job-1'])
+        await store.webhooks.postponeDelivery(first?.id ?? '', T0 + 900)
+        await store.webhooks.postponeDelivery(second?.id ?? '', T0 + 800)
+        const again = (await claim(9, T0 + 900)).map(({ record }) => record.id)
+        expect(again).toEqual(['job-2', 'job-1', 'job-0'])
+      })
+    })
+
     describe('times', () => {
       it('counts waiting as delayTime and running as executionTime', async () => {
         await submit('job')

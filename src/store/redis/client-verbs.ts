@@ -47,7 +47,8 @@ if not found then return false end
 if not FROM.cancel[found.status] then return found.status end
 call('ZREM', WAITING, found.id)
 emitStop(found, 'cancelled')
-endRun(found)
+-- One that waits has no run to end, and keeps the time of its last one.
+if found.lease then endRun(found) end
 finish(found, 'cancel', REASON.cancel)
 return TO.cancel`,
 )

@@ -156,9 +156,9 @@ local function fail(found, event, reason, failure, stop)
   finish(found, event, reason)
 end
 
-local function handBack(found, event, counted)
+local function handBack(found, event, counted, executionMs)
   call('UNLINK', chunks(found.id))
-  endRun(found)
+  endRun(found, executionMs)
   call('HSET', job(found.id), 'status', TO[event], 'reason', REASON[event], 'attempt', tonumber(found.attempt) + counted)
   call('ZADD', WAITING, found.position, found.id)
   count(event)

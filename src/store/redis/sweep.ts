@@ -43,8 +43,8 @@ for _, id in ipairs(due(LEASED)) do
     local attempt = tonumber(found.attempt)
     -- A lease that its worker never spoke of was lost on the way; the job did not run.
     local wasLost = not found.confirmed and not found.start
+    call('HSET', job(id), 'lapsed', now, 'lostBy', found.worker)
     if wasLost or attempt < tonumber(call('HGET', P, 'attempts')) then
-      call('HSET', job(id), 'lapsed', now, 'lostBy', found.worker)
       emitStop(found, 'lease-lost')
       if wasLost then handBack(found, 'release', 0) else handBack(found, 'lapse', 1) end
     else

@@ -8,10 +8,8 @@ import { script, type Script } from './script.ts'
 import type { Scripts } from './scripts.ts'
 
 // Origin by origin: what one of them is owed, however much that is, costs the others nothing.
-const claim = script(
-  'claim',
-  `
-local most, holdMs, without = tonumber(ARGV[2]), tonumber(ARGV[3]), {}
+const DUE = `
+local most, without = tonumber(ARGV[2]), {}
 for at = 4, #ARGV do without[ARGV[at]] = true end
 local due, at = {}, 0
 while true do
@@ -28,12 +26,25 @@ while true do
   at = at + 100
 end
 table.sort(due, function(a, b) return a[2] < b[2] or (a[2] == b[2] and tonumber(a[1]) < tonumber(b[1])) end)
-local claimed = {}
+`
+
+const dueTimes = script(
+  'dueTimes',
+  `${DUE}
+local times = {}
+for n = 1, math.min(most, #due) do times[n] = string.format('%.0f', due[n][2]) end
+return times`,
+)
+
+const claim = script(
+  'claim',
+  `${DUE}
+local holdMs, claimed = tonumber(ARGV[3]), {}
 for n = 1, math.min(most, #due) do
-  local number, _, origin = unpack(due[n])
+  local number, dueAt, origin = unpack(due[n])
   call('ZADD', P .. ':owed:' .. origin, now + holdMs, number)
   rankOrigin(origin)
-  claimed[n] = { number, call('HGETALL', P .. ':delivery:' .. number) }
+  claimed[n] = { number, call('HGETALL', P .. ':delivery:' .. number), string.format('%.0f', dueAt) }
 end
 return claimed`,
 )
@@ -59,7 +70,7 @@ local first = call('ZRANGE', P .. ':origins', 0, 0, 'WITHSCORES')
 return first[2] or false`,
 )
 
-export const webhookScripts: readonly Script[] = [claim, drop, postpone, nextDue]
+export const webhookScripts: readonly Script[] = [dueTimes, claim, drop, postpone, nextDue]
 
 export class RedisWebhooks implements WebhookStore {
   readonly #scripts: Scripts
@@ -71,24 +82,35 @@ export class RedisWebhooks implements WebhookStore {
   }
 
   async claimDeliveries(ask: Parameters<WebhookStore['claimDeliveries']>[0]): Promise<Delivery[]> {
-    const { count, holdMs, without, now } = ask
-    const claimed: Delivery[] = []
-    // Those that have waited longest first; an endpoint with nothing due is not asked.
-    const due = (await this.#dueTimes())
-      .filter(({ dueAt }) => dueAt <= now)
-      .toSorted((a, b) => a.dueAt - b.dueAt)
-    for (const { endpoint } of due) {
-      const left = count - claimed.length
-      if (left <= 0) break
-      const rows = (await this.#scripts.run(claim, endpoint, [now, left, holdMs, ...without])) as [
-        Buffer,
-        Buffer[],
-      ][]
-      claimed.push(
-        ...rows.map(([number, flat]) => readDelivery(endpoint, textOf(number), fieldsOf(flat), now)),
-      )
+    const { holdMs, without, now } = ask
+    const claimed: { dueAt: number; delivery: Delivery }[] = []
+    for (const [endpoint, count] of await this.#longestDue(ask)) {
+      const rows = await this.#scripts.run(claim, endpoint, [now, count, holdMs, ...without])
+      for (const [number, flat, dueAt] of rows as [Buffer, Buffer[], Buffer][]) {
+        const delivery = readDelivery(endpoint, textOf(number), fieldsOf(flat), now)
+        claimed.push({ dueAt: numberOf(dueAt), delivery })
+      }
     }
-    return claimed
+    return claimed.toSorted((a, b) => a.dueAt - b.dueAt).map(({ delivery }) => delivery)
+  }
+
+  /** How many of the longest due are each endpoint's; one with nothing due is not asked. */
+  async #longestDue({
+    count,
+    without,
+    now,
+  }: Parameters<WebhookStore['claimDeliveries']>[0]): Promise<Map<string, number>> {
+    const owing = (await this.#nextDue()).filter(({ dueAt }) => dueAt <= now)
+    const times = await Promise.all(
+      owing.map(async ({ endpoint }) => {
+        const due = await this.#scripts.run(dueTimes, endpoint, [now, count, 0, ...without])
+        return (due as Buffer[]).map((dueAt) => ({ endpoint, dueAt: numberOf(dueAt) }))
+      }),
+    )
+    const longest = times.flat().toSorted((a, b) => a.dueAt - b.dueAt)
+    const counts = new Map<string, number>()
+    for (const { endpoint } of longest.slice(0, count)) counts.set(endpoint, (counts.get(endpoint) ?? 0) + 1)
+    return counts
   }
 
   async dropDelivery(id: string): Promise<void> {
@@ -102,11 +124,11 @@ export class RedisWebhooks implements WebhookStore {
   }
 
   async nextDeliveryAt(): Promise<number | undefined> {
-    const due = await this.#dueTimes()
+    const due = await this.#nextDue()
     return due.length === 0 ? undefined : Math.min(...due.map(({ dueAt }) => dueAt))
   }
 
-  async #dueTimes(): Promise<{ endpoint: string; dueAt: number }[]> {
+  async #nextDue(): Promise<{ endpoint: string; dueAt: number }[]> {
     const endpoints = await this.#endpoints()
     const times = await Promise.all(endpoints.map((endpoint) => this.#scripts.run(nextDue, endpoint, [0])))
     return endpoints.flatMap((endpoint, at) => {

@@ -125,12 +125,9 @@ const settle = script(
   'settle',
   `
 local event = ARGV[5]
-if tonumber(ARGV[7]) > 0 then
-  local held = fenced(ARGV[2], 'start', ARGV[3], ARGV[4], false)
-  if held and tonumber(held.last) - tonumber(held.base) < tonumber(ARGV[7]) then return 'behind' end
-end
 local found = fenced(ARGV[2], event, ARGV[3], ARGV[4], true)
 if not found then return 'stale' end
+if tonumber(found.last) - tonumber(found.base) < tonumber(ARGV[7]) then return 'behind' end
 for at = 8, #ARGV, 2 do call('HSET', data(found.id), ARGV[at], ARGV[at + 1]) end
 endRun(found, tonumber(ARGV[6]))
 finish(found, event)
@@ -153,7 +150,7 @@ const lose = script(
 local found = fenced(ARGV[2], 'lose', ARGV[3], ARGV[4], true)
 if not found then return 0 end
 if tonumber(found.attempt) < tonumber(call('HGET', P, 'attempts')) then
-  handBack(found, 'lose', 1)
+  handBack(found, 'lose', 1, tonumber(ARGV[6]))
   call('HSET', job(found.id), 'alone', 1)
   call('HDEL', job(found.id), 'worker')
 else

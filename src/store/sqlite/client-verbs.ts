@@ -4,8 +4,8 @@ import { isAllowed, transitions, type JobStatus } from '../../job/lifecycle.ts'
 import type { Enqueued, JobStore, NewJob } from '../store.ts'
 import {
   deleteChunks,
-  ENDS_RUN,
   endsJob,
+  endsRun,
   integer,
   IS_PRESENT,
   text,
@@ -72,8 +72,10 @@ export class SqliteClientVerbs implements ClientVerbs {
       if (!row) return { kind: 'not-found' as const }
       const status = text(row['status']) as JobStatus
       if (!isAllowed('cancel', status)) return { kind: 'done' as const, status }
+      // One that waits has no run to end, and keeps the time of its last one.
+      const run = row['lease'] === null ? '' : `, ${endsRun()}`
       statements.run(
-        `update jobs set ${endsJob('cancel')}, reason = '${transitions.cancel.reason}', ${ENDS_RUN} where seq = $seq`,
+        `update jobs set ${endsJob('cancel')}, reason = '${transitions.cancel.reason}'${run} where seq = $seq`,
         { seq: integer(row['seq']), now },
       )
       counters.moved(endpoint, 'cancel', status)

@@ -141,11 +141,15 @@ type EndingEvent = {
   [E in JobEvent]: (typeof transitions)[E]['to'] extends EndedStatus ? E : never
 }[JobEvent]
 
-/** Sets that a run is over: its time is added up, its lease and all that hung on it is gone. Binds $now. */
-export const ENDS_RUN = `
-  ran_ms = ran_ms + coalesce(max(0, $now - started_at), 0),
-  execution_ms = coalesce(max(0, $now - started_at), 0),
-  started_at = null, deadline_at = null, lease = null, lease_expires_at = null, is_confirmed = 0, progress = null`
+/**
+ * Sets that a run is over: its time is added up, its lease and all that hung on it is gone. Binds $now. The worker's
+ * monotonic measure is the truth; the wall clock stands in where there is none.
+ */
+export function endsRun(measuredMs: '$executionMs' | 'null' = 'null'): string {
+  const ran = `coalesce(${measuredMs}, max(0, $now - started_at), 0)`
+  return `ran_ms = ran_ms + ${ran}, execution_ms = ${ran},
+    started_at = null, deadline_at = null, lease = null, lease_expires_at = null, is_confirmed = 0, progress = null`
+}
 
 export function deleteChunks(statements: Statements, seq: SQLOutputValue): void {
   statements.run('delete from chunks where job = $seq', { seq })

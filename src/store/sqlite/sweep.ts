@@ -3,7 +3,16 @@
 import { isAllowed, isEnded, transitions, type JobStatus } from '../../job/lifecycle.ts'
 import type { JobError } from '../../job/job.ts'
 import type { StopCause } from '../store.ts'
-import { deleteChunks, ENDS_RUN, endsJob, integer, text, type Context, type Row } from './context.ts'
+import {
+  deleteChunks,
+  endsJob,
+  endsRun,
+  integer,
+  IS_PRESENT,
+  text,
+  type Context,
+  type Row,
+} from './context.ts'
 import type { Transaction } from './group-commit.ts'
 import { emitStop } from './emit-stop.ts'
 import { oweWebhook } from './owe-webhook.ts'
@@ -68,7 +77,7 @@ export class SqliteSweep {
 
   #timeOut(transaction: Transaction, now: number): number {
     const rows = this.#context.statements.all(
-      `select ${FIELDS} from jobs where ${inStatuses(transitions.timeOut.from)} and deadline_at is not null and deadline_at <= $now limit ${ROUND}`,
+      `select ${FIELDS} from jobs where ${inStatuses(transitions.timeOut.from)} and deadline_at is not null and deadline_at <= $now and ${IS_PRESENT} limit ${ROUND}`,
       { now },
     )
     for (const row of rows) {
@@ -85,7 +94,7 @@ export class SqliteSweep {
   #lapse(transaction: Transaction, now: number): number {
     const rows = this.#context.statements.all(
       `select ${FIELDS}, (select max_attempts from endpoints where endpoints.id = jobs.endpoint) as max_attempts
-       from jobs where ${inStatuses(transitions.lapse.from)} and lease_expires_at <= $now limit ${ROUND}`,
+       from jobs where ${inStatuses(transitions.lapse.from)} and lease_expires_at <= $now and ${IS_PRESENT} limit ${ROUND}`,
       { now },
     )
     for (const row of rows) {
@@ -122,7 +131,7 @@ export class SqliteSweep {
     if (integer(row['last_index']) > 0) deleteChunks(statements, integer(row['seq']))
     statements.run(
       `update jobs set status = '${transitions[event].to}', reason = '${transitions[event].reason}', attempt = attempt + $counted,
-         lapsed_at = $now, lost_by = worker, ${ENDS_RUN} where seq = $seq`,
+         lapsed_at = $now, lost_by = worker, ${endsRun()} where seq = $seq`,
       { seq: integer(row['seq']), counted: event === 'lapse' ? 1 : 0, now },
     )
     counters.moved(endpoint, event, statusOf(row))
@@ -139,8 +148,10 @@ export class SqliteSweep {
     const { statements, counters } = this.#context
     const endpoint = text(row['endpoint'])
     const { to } = transitions[end.event]
+    // Retried, it must not go back at once to a worker without tokens that may still run it.
+    const lapse = end.event === 'lapseLast' ? ', lapsed_at = $now, lost_by = worker' : ''
     statements.run(
-      `update jobs set ${endsJob(end.event)}, reason = $reason, error = $error, ${ENDS_RUN} where seq = $seq`,
+      `update jobs set ${endsJob(end.event)}, reason = $reason, error = $error${lapse}, ${endsRun()} where seq = $seq`,
       {
         seq: integer(row['seq']),
         reason: end.event === 'lapseLast' ? transitions.lapseLast.reason : null,

@@ -15,24 +15,27 @@ export class SqliteWebhooks implements WebhookStore {
   claimDeliveries(ask: Parameters<WebhookStore['claimDeliveries']>[0]): Promise<Delivery[]> {
     const { count, holdMs, without, now } = ask
     const { statements, commits } = this.#context
-    return commits.submit(() =>
-      statements
-        .all(
-          // Origin by origin: what one of them is owed, however much that is, costs the others nothing.
-          `with recursive origins (origin) as (
-             select min(origin) from deliveries
-             union all
-             select (select min(origin) from deliveries where origin > origins.origin) from origins
-               where origin is not null)
-           update deliveries set due_at = $now + $holdMs where seq in (
-             select due.seq from origins join deliveries due on due.seq in (
-               select seq from deliveries where origin = origins.origin and due_at <= $now order by due_at limit $count)
-             where origins.origin not in (select value from json_each($without)) order by due.due_at limit $count)
-           returning *`,
-          { count, holdMs, without: JSON.stringify(without), now },
-        )
-        .map((row) => readDelivery(row, now)),
-    )
+    return commits.submit(() => {
+      const rows = statements.all(
+        // Origin by origin: what one of them is owed, however much that is, costs the others nothing.
+        `with recursive origins (origin) as (
+           select min(origin) from deliveries
+           union all
+           select (select min(origin) from deliveries where origin > origins.origin) from origins
+             where origin is not null)
+         select due.* from origins join deliveries due on due.seq in (
+           select seq from deliveries where origin = origins.origin and due_at <= $now order by due_at limit $count)
+         where origins.origin not in (select value from json_each($without)) order by due.due_at, due.seq limit $count`,
+        { count, without: JSON.stringify(without), now },
+      )
+      for (const row of rows) {
+        statements.run('update deliveries set due_at = $until where seq = $seq', {
+          seq: integer(row['seq']),
+          until: now + holdMs,
+        })
+      }
+      return rows.map((row) => readDelivery(row, now))
+    })
   }
 
   dropDelivery(id: string): Promise<void> {

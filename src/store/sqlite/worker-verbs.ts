@@ -8,8 +8,8 @@ import type { End, Fence, FencedAnswer, JobStore, LeaseAsk, LeasedJob, NewChunk 
 import {
   blob,
   deleteChunks,
-  ENDS_RUN,
   endsJob,
+  endsRun,
   fenceGuard,
   integer,
   optional,
@@ -189,16 +189,18 @@ export class SqliteWorkerVerbs implements WorkerVerbs {
   settle(...[fence, end, report]: Parameters<JobStore['settle']>): ReturnType<JobStore['settle']> {
     const { chunks = 0, ...rest } = report
     return this.#context.commits.submit((transaction) =>
-      chunks > 0 && this.#isBehind(fence, chunks) ? 'behind' : this.#settle(transaction, fence, end, rest),
+      chunks > 0 && this.#isBehind(fence, chunks, rest.now)
+        ? 'behind'
+        : this.#settle(transaction, fence, end, rest),
     )
   }
 
   /** Whether the holder of the lease has made more chunks than came here. */
-  #isBehind(fence: Fence, chunks: number): boolean {
+  #isBehind(fence: Fence, chunks: number, now: number): boolean {
     const { guard, bind } = fenceGuard(fence, 'start')
     const row = this.#context.statements.find(
-      `select last_index - lease_index as stored from jobs where ${guard}`,
-      bind,
+      `select last_index - lease_index as stored from jobs where ${guard} and ${IS_PRESENT}`,
+      { ...bind, now },
     )
     return row !== undefined && integer(row['stored']) < chunks
   }
@@ -216,9 +218,7 @@ export class SqliteWorkerVerbs implements WorkerVerbs {
     const row = statements.find(
       `update jobs set ${endsJob(end.event)}, reason = null,
            output = $output, error = $error, error_text = $errorText,
-           ran_ms = ran_ms + coalesce($executionMs, max(0, $now - started_at), 0),
-           execution_ms = coalesce($executionMs, max(0, $now - started_at), 0),
-           started_at = null, deadline_at = null, lease = null, lease_expires_at = null, is_confirmed = 0, progress = null
+           ${endsRun('$executionMs')}
          where ${guard} and ${IS_PRESENT} returning seq, webhook`,
       {
         ...bind,
@@ -262,22 +262,23 @@ export class SqliteWorkerVerbs implements WorkerVerbs {
       if (row['has_attempts'] === 0) {
         return this.#settle(transaction, fence, { event: 'fail', error }, { executionMs, now })
       }
-      return this.#handBack(transaction, fence, { event: 'lose', seq: integer(row['seq']), now })
+      return this.#handBack(transaction, fence, { event: 'lose', seq: integer(row['seq']), executionMs, now })
     })
   }
 
   #handBack(
     transaction: Transaction,
     { endpoint, id }: Fence,
-    { event, seq, now }: { event: 'release' | 'lose'; seq: number; now: number },
+    back: { event: 'release' | 'lose'; seq: number; executionMs?: number; now: number },
   ): FencedAnswer {
     const { statements, counters } = this.#context
+    const { event, seq, executionMs = null, now } = back
     const { to, reason } = transitions[event]
     deleteChunks(statements, seq)
     statements.run(
       `update jobs set status = '${to}', reason = '${reason}', worker = null, attempt = attempt + $counted,
-         runs_alone = max(runs_alone, $counted), ${ENDS_RUN} where seq = $seq`,
-      { seq, counted: event === 'lose' ? 1 : 0, now },
+         runs_alone = max(runs_alone, $counted), ${endsRun('$executionMs')} where seq = $seq`,
+      { seq, counted: event === 'lose' ? 1 : 0, executionMs, now },
     )
     counters.moved(endpoint, event, 'IN_PROGRESS')
     transaction.emit({ kind: 'changed', endpoint, id, status: to })
