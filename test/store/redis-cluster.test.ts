@@ -1,29 +1,31 @@
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll } from 'vitest'
 import { openRedisStore } from '../../src/store/redis/redis-store.ts'
-import { startRedisCluster } from '../support/redis.ts'
+import { describeWithRedis, startRedisCluster } from '../support/redis.ts'
 import { describeStore } from './conformance.ts'
 
-let cluster: Awaited<ReturnType<typeof startRedisCluster>>
-beforeAll(async () => {
-  cluster = await startRedisCluster()
-})
-afterAll(() => cluster.stop())
+describeWithRedis('On three real masters', () => {
+  let cluster: Awaited<ReturnType<typeof startRedisCluster>>
+  beforeAll(async () => {
+    cluster = await startRedisCluster()
+  })
+  afterAll(() => cluster.stop())
 
-describeStore('Redis cluster', async () => {
-  for (const { url } of cluster.nodes) {
-    const admin = new Redis(url)
-    await admin.flushall()
-    admin.disconnect()
-  }
-  let store = await openRedisStore({ url: cluster.url })
-  return {
-    store,
-    async reopen() {
-      await store.close()
-      store = await openRedisStore({ url: cluster.url })
-      return store
-    },
-    dispose: () => store.close(),
-  }
+  describeStore('Redis cluster', async () => {
+    for (const { url } of cluster.nodes) {
+      const admin = new Redis(url)
+      await admin.flushall()
+      admin.disconnect()
+    }
+    let store = await openRedisStore({ url: cluster.url })
+    return {
+      store,
+      async reopen() {
+        await store.close()
+        store = await openRedisStore({ url: cluster.url })
+        return store
+      },
+      dispose: () => store.close(),
+    }
+  })
 })

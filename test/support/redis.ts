@@ -1,4 +1,4 @@
-// A real Redis of a test's own, on a free port of the loopback.
+// A real Redis of a test's own, on a free port of the loopback; where there is none its tests are skipped, except in CI.
 
 import { execFile, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -7,6 +7,18 @@ import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { describe } from 'vitest'
+import { isInstalled } from './daemons.ts'
+
+const PROGRAMS = ['redis-server', 'redis-cli']
+
+/** A suite that needs a real Redis. */
+export function describeWithRedis(name: string, suite: () => void): void {
+  const missing = PROGRAMS.filter((program) => !isInstalled(program))
+  const why = `It needs ${missing.join(' and ')}: install the Debian package redis-server.`
+  if (missing.length > 0 && process.env['CI'] === 'true') throw new Error(`${name}: ${why}`)
+  describe.skipIf(missing.length > 0)(missing.length > 0 ? `${name}. ${why}` : name, suite)
+}
 
 export interface RedisServer {
   readonly url: string
