@@ -43,6 +43,8 @@ export class SqliteSweep {
         this.#dropSecrets(now)
       )
     })
+    // A round that was undone has made up for nothing.
+    this.#sweptAt = now
     // Pages that deletions freed go back to the system a few at a time.
     if (swept > 0) this.#context.db.exec('pragma incremental_vacuum(256)')
     return swept
@@ -50,7 +52,6 @@ export class SqliteSweep {
 
   #grantUnservedTime(now: number, { leaseMs, servedMs }: { leaseMs: number; servedMs: number }): void {
     const sweptAt = this.#sweptAt
-    this.#sweptAt = now
     if (sweptAt !== undefined && now - sweptAt <= servedMs) return
     this.#context.statements.run(
       `update jobs set lease_expires_at = max(lease_expires_at + $gap, $atLeast), deadline_at = max(deadline_at + $gap, $atLeast)
