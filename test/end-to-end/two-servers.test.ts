@@ -1,0 +1,66 @@
+import { expect, it } from 'vitest'
+import { Client } from '../../src/client/client.ts'
+import { History } from '../support/history.ts'
+import { fixture, KEY, serve, startWorker, type Serving } from '../support/processes.ts'
+import { describeWithRedis, startRedis } from '../support/redis.ts'
+
+const JOBS = 200
+
+describeWithRedis('Two servers on one Redis', () => {
+  it(
+    'keep every promise to clients while one of them is killed and comes back',
+    { timeout: 120_000 },
+    async () => {
+      // What is answered is on disk, as far as a killed server is concerned.
+      const redis = await startRedis(['--appendonly', 'yes', '--appendfsync', 'always'])
+      try {
+        await throughTheKill(redis.url)
+      } finally {
+        await redis.stop()
+      }
+    },
+  )
+})
+
+async function throughTheKill(store: string): Promise<void> {
+  const history = new History()
+  const start = (port: string): Promise<Serving> => serve({ args: ['--store', store, '--port', port] })
+  const [killed, stays] = [await start('0'), await start('0')]
+  const urls = [killed.endpointUrl, stays.endpointUrl]
+  const workers = await Promise.all(
+    [...urls, ...urls].map((url) => startWorker(url, fixture('takes-a-while.ts'), ['--concurrency', '4'])),
+  )
+  const clients = urls.map((endpointUrl) => new Client({ endpointUrl, apiKey: KEY, attempts: 50 }))
+  const [, atTheOther] = clients
+  if (!atTheOther) throw new Error('There is no second client.')
+  const completed = async (): Promise<number> => (await atTheOther.health()).jobs.completed
+  const look = async (client: Client, id: string): Promise<void> =>
+    history.tell({ kind: 'seen', id, record: await client.status(id) })
+
+  // Submitted at both, through the kill: a client repeats what was not answered, under the same key.
+  const submissions = Promise.all(
+    Array.from({ length: JOBS }, async (_, n) => {
+      const { id } = await (clients[n % 2] ?? atTheOther).run({ input: { ms: 100 } })
+      history.tell({ kind: 'submitted', id })
+      return id
+    }),
+  )
+  await expect.poll(completed, { timeout: 20_000 }).toBeGreaterThan(20)
+  await killed.kill('SIGKILL')
+  const before = await completed()
+  // The one that is left goes on with its own workers.
+  await expect.poll(completed, { timeout: 20_000 }).toBeGreaterThan(before + 20)
+  await start(new URL(killed.endpointUrl).port)
+  const ids = await submissions
+  expect(new Set(ids).size).toBe(JOBS)
+  for (const id of ids.slice(0, 40)) await look(atTheOther, id)
+
+  await expect.poll(completed, { timeout: 60_000, interval: 200 }).toBe(JOBS)
+  // Whoever is asked shows the same.
+  for (const client of clients) await Promise.all(ids.map((id) => look(client, id)))
+  history.tell({ kind: 'counted', counts: (await atTheOther.health()).jobs })
+  history.check()
+
+  await Promise.all(clients.map((client) => client.close()))
+  expect(await Promise.all(workers.map((worker) => worker.kill('SIGTERM')))).toEqual([0, 0, 0, 0])
+}
