@@ -7,7 +7,18 @@ export interface Script {
   readonly name: string
   readonly text: string
   readonly sha: string
+  /** Whether somebody is told that what it did lasts. */
+  readonly promises: boolean
 }
+
+/** They take in what is new. A Redis that is full refuses them before they have written anything. */
+const GROW = new Set(['enqueue', 'appendChunks', 'setProgress'])
+const READ = new Set(['find', 'list', 'readChunks', 'count', 'headWaited', 'nextDue'])
+/** Of passing interest: rates, and who was heard. */
+const PASSING = new Set(['enter', 'leave', 'tell', 'listWorkers', 'markRead'])
+
+/** The rest make room, or lead there: jobs are leased, end and go also while Redis is full. */
+const ALSO_WHEN_FULL = '#!lua flags=allow-oom\n'
 
 /** A table for Lua of what the lifecycle says: `FROM.cancel.IN_QUEUE`, `TO.cancel`, `REASON.cancel`, `FINAL.COMPLETED`. */
 function lifecycleTables(): string {
@@ -181,7 +192,14 @@ end
 `
 
 // Everything is told in one message, to the other servers and to whoever asked; its number shows whoever misses one.
+//
+// While a slot of a cluster moves, its keys are on two nodes. A script that comes upon one that is not here would end
+// half-way, and one that is let in by ASKING would take it for a key that there is not. So it looks before it writes:
+// asking for two keys that nobody ever makes is refused then, and the client tries again until the slot has moved.
 const TELL = `
+if type(redis.pcall('EXISTS', P .. ':never', P .. ':ever')) == 'table' then
+  return redis.error_reply('TRYAGAIN the slot of this endpoint is being moved')
+end
 local result = main()
 if #events == 0 then return { result } end
 local message = cjson.encode({ call('HINCRBY', P, 'events', 1), sender, events })
@@ -190,10 +208,12 @@ return { result, message }`
 
 /** A script over the keys of an endpoint; `body` returns its result. */
 export function script(name: string, body: string): Script {
-  return plainScript(name, `${PRELUDE}\nlocal function main()\n${body}\nend\n${TELL}`)
+  const flags = GROW.has(name) || READ.has(name) ? '' : ALSO_WHEN_FULL
+  return plainScript(name, `${flags}${PRELUDE}\nlocal function main()\n${body}\nend\n${TELL}`)
 }
 
 /** A script without the common part. */
 export function plainScript(name: string, text: string): Script {
-  return { name, text, sha: createHash('sha1').update(text).digest('hex') }
+  const sha = createHash('sha1').update(text).digest('hex')
+  return { name, text, sha, promises: !READ.has(name) && !PASSING.has(name) }
 }

@@ -55,7 +55,7 @@ return 1`,
 )
 
 const list = script(
-  'list',
+  'listWorkers',
   `
 local alive, flat = {}, call('HGETALL', P .. ':workers')
 for at = 1, #flat, 2 do
