@@ -1,13 +1,20 @@
 // From the --store setting to an open store.
 
+import { shownStore } from './shown-store.ts'
 import type { OpenKeys, Store } from './store.ts'
 import { StoreError } from './store.ts'
 
 /** `sqlite:<path>`, `sqlite::memory:`, `redis://host:port` or `redis+cluster://host:port,…`, the last two with TLS as rediss. */
-export async function openStore(url: string): Promise<Store> {
+export async function openStore(url: string, { replicas = 0 } = {}): Promise<Store> {
   if (isRedis(url)) {
     const { openRedisStore } = await import('./redis/redis-store.ts')
-    return openRedisStore({ url })
+    return openRedisStore({ url, replicas })
+  }
+  if (replicas > 0) {
+    throw new StoreError(
+      'STORE_MISCONFIGURED',
+      `--redis-wait is for a store in Redis, and ${shownStore(url)} is none. Leave it out, or give --store redis://<host>:<port>.`,
+    )
   }
   const file = sqlitePath(url)
   const { openSqliteStore } = await import('./sqlite/sqlite-store.ts')
@@ -37,7 +44,7 @@ function sqlitePath(url: string): string {
   if (path !== undefined) return path
   throw new StoreError(
     'STORE_UNREADABLE',
-    `Unknown store '${url.replace(/\/\/[^@/]*@/, '//')}'. Use sqlite:<file> or redis://<host>:<port>, for example --store sqlite:queue.db.`,
+    `Unknown store '${shownStore(url)}'. Use sqlite:<file> or redis://<host>:<port>, for example --store sqlite:queue.db.`,
   )
 }
 

@@ -2,7 +2,9 @@
 
 import { Cluster, Redis, type RedisOptions } from 'ioredis'
 import { backoffMs } from '../../lib/backoff.ts'
+import { shownStore } from '../shown-store.ts'
 import { StoreError } from '../store.ts'
+import { ReplicaWait } from './replica-wait.ts'
 import type { Script } from './script.ts'
 
 export type Argument = string | number | Buffer
@@ -13,37 +15,62 @@ const OPEN_MS = 10_000
 /** What takes longer is not known to have happened; whoever asked is told that the store is not available. */
 const COMMAND_MS = 5_000
 const RECONNECT = { baseMs: 50, maxMs: 1_000 }
+/** Where nothing is said for long, a connection that leads nowhere is found out by asking. */
+const ASK_MS = 5_000
+/** How often at most a connection is given up because its server only reads: the address may lead there for a while. */
+const READONLY_MS = 1_000
 
 const redisOptions = {
   protocol: 2,
   connectTimeout: CONNECT_MS,
   commandTimeout: COMMAND_MS,
+  // One on which an answer is owed for so long may lead nowhere, and everything that is sent there would be lost with it.
+  socketTimeout: COMMAND_MS,
   keepAlive: 10_000,
   // A command whose answer was lost may have happened: whoever sent it decides whether to send it again.
   autoResendUnfulfilledCommands: false,
   maxRetriesPerRequest: 0,
   enableOfflineQueue: false,
-  // A server that became a replica is no longer the one to write to.
-  reconnectOnError: (error: Error) => error.message.startsWith('READONLY'),
 } as const satisfies RedisOptions
 
 const retry = (times: number): number => backoffMs(times, RECONNECT)
+
+export interface ConnectionOptions {
+  url: string
+  /** Replicas that have every write before it is answered; 0 by default. One server only, no cluster. */
+  replicas?: number
+}
 
 export class Connection {
   readonly #url: string
   readonly #client: Redis | Cluster
   readonly #subscriber: Redis | Cluster
+  readonly #asking: NodeJS.Timeout | undefined
+  readonly #wait: ReplicaWait | undefined
+  /** Counts the connections that there were: what is asked of the next one says nothing of what the last one was told. */
+  #lives = 0
 
-  private constructor(url: string, client: Redis | Cluster) {
+  private constructor({ url, replicas = 0 }: ConnectionOptions) {
+    const client = clientFor(url)
     this.#url = url
     this.#client = client
     this.#subscriber = client instanceof Cluster ? client : client.duplicate()
+    client.on('close', () => (this.#lives += 1))
+    if (this.#subscriber instanceof Redis) this.#asking = askNowAndThen(this.#subscriber)
+    if (replicas > 0) {
+      this.#wait = new ReplicaWait({
+        replicas,
+        life: () => this.#lives,
+        send: (...args) => client.callBuffer('wait', ...args),
+      })
+    }
   }
 
   /** Throws StoreError when nobody answers there. */
-  static async open(url: string): Promise<Connection> {
-    const client = clientFor(url)
-    const connection = new Connection(url, client)
+  static async open(options: ConnectionOptions): Promise<Connection> {
+    const { url } = options
+    const connection = new Connection(options)
+    const client = connection.#client
     let latest: unknown
     const listen = (cause: unknown): void => void (latest = cause)
     for (const one of new Set([client, connection.#subscriber])) one.on('error', listen)
@@ -55,13 +82,13 @@ export class Connection {
       connection.#disconnect()
       throw new StoreError(
         'STORE_UNREADABLE',
-        `The store ${shown(url)} cannot be reached: ${wordsOf(latest ?? cause)}. Check the address and that Redis runs there.`,
+        `The store ${shownStore(url)} cannot be reached: ${wordsOf(latest ?? cause)}. Check the address and that Redis runs there.`,
         { cause },
       )
     }
   }
 
-  /** Sends one command. Throws StoreError. */
+  /** Sends one command that reads. Throws StoreError. */
   readonly call = async (command: string, ...args: Argument[]): Promise<unknown> => {
     try {
       return await this.#client.callBuffer(command, ...args)
@@ -70,8 +97,23 @@ export class Connection {
     }
   }
 
-  /** Runs a script over the keys that begin with this one. Throws StoreError. */
-  async run({ sha, text }: Script, key: string, args: readonly Argument[]): Promise<unknown> {
+  /** Sends one command that writes; resolves once as many replicas have it as are to. Throws StoreError. */
+  readonly write = async (command: string, ...args: Argument[]): Promise<unknown> => {
+    const life = this.#lives
+    const answer = await this.call(command, ...args)
+    await this.#replicated(life)
+    return answer
+  }
+
+  /** Runs a script over the keys that begin with this one; what it promises is replicated first. Throws StoreError. */
+  async run(script: Script, key: string, args: readonly Argument[]): Promise<unknown> {
+    const life = this.#lives
+    const answer = await this.#evaluate(script, key, args)
+    if (script.promises) await this.#replicated(life)
+    return answer
+  }
+
+  async #evaluate({ sha, text }: Script, key: string, args: readonly Argument[]): Promise<unknown> {
     try {
       try {
         return await this.#client.callBuffer('evalsha', sha, 1, key, ...args)
@@ -85,18 +127,22 @@ export class Connection {
     }
   }
 
-  /** Loads scripts on every server that writes. */
+  /** Loads scripts on every server that writes. Throws StoreError. */
   async load(scripts: readonly Script[]): Promise<void> {
-    await Promise.all(this.#masters().flatMap((node) => scripts.map(({ text }) => node.script('LOAD', text))))
+    await this.#ofMasters((node) => Promise.all(scripts.map(({ text }) => node.script('LOAD', text))))
+  }
+
+  /** Resolves while every server that is to write answers, and may write. Throws StoreError. */
+  async ping(): Promise<void> {
+    await this.#ofMasters(async (node) => {
+      const [role] = (await node.role()) as [string]
+      if (role !== 'master') throw new Error(`READONLY it is a ${role}`)
+    })
   }
 
   /** What every server that writes says of itself. */
   async info(section: string): Promise<string[]> {
-    try {
-      return await Promise.all(this.#masters().map((node) => node.info(section)))
-    } catch (cause) {
-      throw this.#trouble(cause)
-    }
+    return this.#ofMasters((node) => node.info(section))
   }
 
   /** Calls back for each message on the channels of this pattern; `onGap` when some may have been lost. */
@@ -119,38 +165,62 @@ export class Connection {
     this.#disconnect()
   }
 
-  #masters(): Redis[] {
-    return this.#client instanceof Cluster ? this.#client.nodes('master') : [this.#client]
+  async #ofMasters<T>(ask: (node: Redis) => Promise<T>): Promise<T[]> {
+    try {
+      const masters = this.#client instanceof Cluster ? this.#client.nodes('master') : [this.#client]
+      if (masters.length === 0) throw new Error('no node of the cluster is known to answer')
+      return await Promise.all(masters.map(ask))
+    } catch (cause) {
+      throw this.#trouble(cause)
+    }
+  }
+
+  async #replicated(life: number): Promise<void> {
+    try {
+      await this.#wait?.acknowledged(life)
+    } catch (cause) {
+      throw this.#unavailable(cause as Error)
+    }
   }
 
   #disconnect(): void {
+    clearInterval(this.#asking)
     for (const client of new Set([this.#client, this.#subscriber])) client.disconnect()
   }
 
   #trouble(cause: unknown): unknown {
     if (cause instanceof StoreError || !(cause instanceof Error)) return cause
     const { message } = cause
+    // What was asked for has keys, passwords and inputs in it, and an error may be logged.
+    if ('command' in cause) delete cause.command
+    if (/^(?:READONLY|ERR .*\bcluster is down\b)/.test(message)) return this.#unavailable(cause)
     if (/^OOM |^MISCONF .*No space/i.test(message)) {
       return new StoreError(
         'STORE_FULL',
-        `The store ${shown(this.#url)} is full. Give Redis more memory or disk.`,
+        `The store ${shownStore(this.#url)} is full. Give Redis more memory or disk.`,
         { cause },
       )
     }
     // A fault of a script is ours, and not to be waited out.
     if (/^(?:ERR|WRONGTYPE|CROSSSLOT|NOPERM)/.test(message)) return cause
-    return new StoreError(
-      'STORE_UNAVAILABLE',
-      `The store ${shown(this.#url)} does not answer: ${wordsOf(cause)}.`,
-      { cause },
-    )
+    return this.#unavailable(cause)
+  }
+
+  #unavailable(cause: Error): StoreError {
+    const words = `The store ${shownStore(this.#url)} does not answer as it should: ${wordsOf(cause)}.`
+    return new StoreError('STORE_UNAVAILABLE', words, { cause })
   }
 }
 
 function clientFor(url: string): Redis | Cluster {
   const [, tls, userinfo, hosts] = /^redis(s?)\+cluster:\/\/(?:([^@]*)@)?([^/]+)\/?$/.exec(url) ?? []
   if (hosts === undefined) {
-    return new Redis(url, { ...redisOptions, retryStrategy: retry, lazyConnect: true })
+    return new Redis(url, {
+      ...redisOptions,
+      retryStrategy: retry,
+      lazyConnect: true,
+      reconnectOnError: givesUpReplicas(),
+    })
   }
   const [username, password] = (userinfo ?? '').split(':').map(decodeURIComponent)
   const nodes = hosts.split(',').map((host) => {
@@ -171,9 +241,22 @@ function clientFor(url: string): Redis | Cluster {
   })
 }
 
-/** The address without its password. */
-export function shown(url: string): string {
-  return url.replace(/\/\/[^@/]*@/, '//')
+/** A server that became a replica is no longer the one to write to: the address may lead to another one by now. */
+function givesUpReplicas(): (error: Error) => boolean {
+  let latest = Number.NEGATIVE_INFINITY
+  return ({ message }) => {
+    if (!message.startsWith('READONLY') || performance.now() - latest < READONLY_MS) return false
+    latest = performance.now()
+    return true
+  }
+}
+
+/** Answers nobody waits for: what counts is that they come. */
+function askNowAndThen(client: Redis): NodeJS.Timeout {
+  const ask = (): void => {
+    if (client.status === 'ready') client.ping().catch(() => undefined)
+  }
+  return setInterval(ask, ASK_MS).unref()
 }
 
 async function within(ms: number, promise: Promise<unknown>): Promise<void> {

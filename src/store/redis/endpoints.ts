@@ -20,11 +20,14 @@ export class RedisEndpoints implements EndpointStore {
   }
 
   async ensureEndpoint(id: string): Promise<Endpoint> {
-    const { call } = this.#connection
-    await call('hsetnx', endpointKey(id), 'timeout', limits.executionTimeoutMs.default)
-    await call('hsetnx', endpointKey(id), 'attempts', limits.maxAttempts.default)
+    const { call, write } = this.#connection
+    // A Redis that is full refuses even what would change nothing.
+    const known = await this.findEndpoint(id)
+    if (known && (await call('sismember', ENDPOINTS, id)) === 1) return known
+    await write('hsetnx', endpointKey(id), 'timeout', limits.executionTimeoutMs.default)
+    await write('hsetnx', endpointKey(id), 'attempts', limits.maxAttempts.default)
     // The name comes last: whoever finds it finds the rest.
-    await call('sadd', ENDPOINTS, id)
+    await write('sadd', ENDPOINTS, id)
     const made = await this.findEndpoint(id)
     if (!made) throw new Error(`The endpoint '${id}' was made and cannot be found.`)
     return made

@@ -26,7 +26,7 @@ export class RedisKeys implements KeyStore {
   }
 
   async addKey({ hash, ...key }: Key & { hash: string }): Promise<void> {
-    await this.#connection.call('hsetnx', KEYS, hash, JSON.stringify(key))
+    await this.#connection.write('hsetnx', KEYS, hash, JSON.stringify(key))
   }
 
   async findKey(hash: string): Promise<Key | undefined> {

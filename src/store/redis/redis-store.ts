@@ -2,13 +2,16 @@
 
 import type { Clock } from '../../lib/clock.ts'
 import { systemClock } from '../../lib/clock.ts'
+import { shownStore } from '../shown-store.ts'
 import { StoreError, type JobStore, type Store, type StoreEvent } from '../store.ts'
 import { clientScripts, RedisClientVerbs } from './client-verbs.ts'
-import { Connection, shown } from './connection.ts'
+import { Connection } from './connection.ts'
 import { RedisEndpoints } from './endpoints.ts'
 import { RedisKeys } from './keys.ts'
 import { News } from './news.ts'
 import { readScripts, RedisReads } from './reads.ts'
+import { checkServers } from './check-servers.ts'
+import type { Script } from './script.ts'
 import { Scripts } from './scripts.ts'
 import { RedisPresence, RedisRates, trafficScripts } from './traffic.ts'
 import { SharedClock } from './shared-clock.ts'
@@ -19,26 +22,38 @@ import { RedisWorkerVerbs, workerScripts } from './worker-verbs.ts'
 export interface RedisStoreOptions {
   url: string
   clock?: Clock
+  /** Replicas that have every write before it is answered; 0 by default. */
+  replicas?: number
 }
+
+export const allScripts: readonly Script[] = [
+  ...clientScripts,
+  ...workerScripts,
+  ...readScripts,
+  ...sweepScripts,
+  ...webhookScripts,
+  ...trafficScripts,
+]
 
 /** Of the keys and of what is in them. */
 const VERSION = 1
 const VERSION_KEY = 'longshore:version'
 
 /** Connects. Throws StoreError when Redis cannot be reached, or holds what another version has written. */
-export async function openRedisStore({ url, clock = systemClock }: RedisStoreOptions): Promise<Store> {
-  const connection = await Connection.open(url)
+export async function openRedisStore(options: RedisStoreOptions): Promise<Store> {
+  const { url, clock = systemClock, replicas = 0 } = options
+  if (replicas > 0 && /\+cluster:/.test(url)) {
+    throw new StoreError(
+      'STORE_MISCONFIGURED',
+      '--redis-wait waits for the replicas of one server, and this is a cluster. Leave it out, or use one server with replicas.',
+    )
+  }
+  const connection = await Connection.open({ url, replicas })
   try {
+    await checkServers(connection, url)
+    await checkReplicas(connection, url, replicas)
     await checkVersion(connection, url)
-    await checkEviction(connection, url)
-    await connection.load([
-      ...clientScripts,
-      ...workerScripts,
-      ...readScripts,
-      ...sweepScripts,
-      ...webhookScripts,
-      ...trafficScripts,
-    ])
+    await connection.load(allScripts)
     const listeners = new Set<(event: StoreEvent) => void>()
     const endpoints = new RedisEndpoints(connection)
     const names = (): Promise<string[]> => endpoints.names()
@@ -62,7 +77,7 @@ export async function openRedisStore({ url, clock = systemClock }: RedisStoreOpt
         listeners.add(listener)
         return () => listeners.delete(listener)
       },
-      ping: async () => void (await connection.call('ping')),
+      ping: () => connection.ping(),
       async close() {
         news.close()
         shared.stop()
@@ -76,25 +91,31 @@ export async function openRedisStore({ url, clock = systemClock }: RedisStoreOpt
 }
 
 async function checkVersion(connection: Connection, url: string): Promise<void> {
-  await connection.call('setnx', VERSION_KEY, VERSION)
-  const found = Number(await connection.call('get', VERSION_KEY))
+  const found = await readVersion(connection)
   if (found === VERSION) return
   throw new StoreError(
     'STORE_TOO_NEW',
-    `The store ${shown(url)} has version ${found} of the keys, and this longshore knows version ${VERSION}. Run the same longshore on all servers.`,
+    `The store ${shownStore(url)} has version ${found} of the keys, and this longshore knows version ${VERSION}. Run the same longshore on all servers.`,
   )
 }
 
-/** What evicts keys loses jobs. */
-async function checkEviction(connection: Connection, url: string): Promise<void> {
-  for (const memory of await connection.info('memory')) {
-    const policy = /^maxmemory_policy:(.+)$/m.exec(memory)?.[1]?.trim()
-    if (policy === undefined || policy === 'noeviction') continue
-    throw new StoreError(
-      'STORE_MISCONFIGURED',
-      `The store ${shown(url)} may drop jobs when its memory is full: its maxmemory-policy is '${policy}'. Set it with: redis-cli CONFIG SET maxmemory-policy noeviction, and in its configuration.`,
-    )
-  }
+async function readVersion(connection: Connection): Promise<number> {
+  // Looked for first: a Redis that is full refuses to set even what is there.
+  const found = await connection.call('get', VERSION_KEY)
+  if (found !== null) return Number(found)
+  await connection.write('setnx', VERSION_KEY, VERSION)
+  return Number(await connection.call('get', VERSION_KEY))
+}
+
+async function checkReplicas(connection: Connection, url: string, wanted: number): Promise<void> {
+  if (wanted === 0) return
+  const [replication = ''] = await connection.info('replication')
+  const online = replication.match(/^slave\d+:.*\bstate=online\b/gm)?.length ?? 0
+  if (online >= wanted) return
+  throw new StoreError(
+    'STORE_MISCONFIGURED',
+    `--redis-wait ${wanted} asks for more replicas than ${shownStore(url)} has, which are ${online}. Start replicas of it (replicaof), or give a smaller number.`,
+  )
 }
 
 function composeJobs(scripts: Scripts, endpoints: () => Promise<string[]>): JobStore {
