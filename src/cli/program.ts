@@ -37,7 +37,7 @@ function addServe(program: Command): void {
   program
     .command('serve')
     .description('run the queue service')
-    .option('--store <url>', 'where jobs live: sqlite:<file>', 'sqlite:queue.db')
+    .option('--store <url>', 'where jobs live: sqlite:<file> or redis://<host>:<port>', 'sqlite:queue.db')
     .option('--port <number>', 'port to listen on; 0 takes a free one', port, 8000)
     .option('--host <address>', 'address to listen on', '127.0.0.1')
     .option('--endpoint <names...>', 'endpoints to make; "default" when there is none')
@@ -47,6 +47,12 @@ function addServe(program: Command): void {
       'what each running worker adds to a rate',
       requestsPerWorker,
       50,
+    )
+    .option(
+      '--redis-wait <number>',
+      'replicas of Redis that have every write before it is answered',
+      replicas,
+      0,
     )
     .option('--allow-private-webhooks', 'call webhooks of this machine and of private networks too', false)
     .addHelpText('after', '\nExample:\n  longshore serve --store sqlite:queue.db --port 8000 --endpoint ocr')
@@ -158,6 +164,11 @@ function requestsPerWorker(text: string): number {
   const value = Number(text)
   if (/^\d+$/.test(text) && value >= min && value <= max) return value
   throw new InvalidArgumentError(`It must be a whole number from ${min} to ${max}.`)
+}
+
+function replicas(text: string): number {
+  if (/^\d{1,3}$/.test(text)) return Number(text)
+  throw new InvalidArgumentError('It must be a whole number from 0 to 999.')
 }
 
 function port(text: string): number {

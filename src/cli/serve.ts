@@ -7,6 +7,7 @@ import { permissions } from '../resource/key.ts'
 import { buildApp, type AppOptions } from '../server/app.ts'
 import { hashKey, newKey, newKeyId } from '../server/auth.ts'
 import { isShared, openStore, storeFile } from '../store/open-store.ts'
+import { shownStore } from '../store/shown-store.ts'
 import type { Store } from '../store/store.ts'
 import { CommandError } from './fail.ts'
 import { createLogger } from './logger.ts'
@@ -22,6 +23,8 @@ export interface ServeOptions {
   allowPrivateWebhooks: boolean
   rateLimits: boolean
   requestsPerWorker: number
+  /** Replicas of Redis that have every write before it is answered. */
+  redisWait: number
 }
 
 /** Serves until it is told to stop. */
@@ -30,7 +33,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   const logger = await createLogger('longshore-serve')
   for (const name of options.endpoints) checkEndpointName(name)
   const ownerKey = ownerKeyOf(process.env)
-  const store = await openStore(options.store)
+  const store = await openStore(options.store, { replicas: options.redisWait })
   try {
     const endpoints = await ensureEndpoints(store, options.endpoints)
     const file = await storeFile(options.store)
@@ -59,7 +62,7 @@ export async function serve(options: ServeOptions): Promise<void> {
       const base = `http://${host}:${port}`
       for (const endpoint of endpoints) process.stdout.write(`Serving ${base}/v2/${endpoint}\n`)
       await showFirstKey(store, ownerKey)
-      logger.info({ store: options.store, base, endpoints }, 'serving')
+      logger.info({ store: shownStore(options.store), base, endpoints }, 'serving')
       logger.info({ signal: await stop.told }, 'stopping')
     } catch (cause) {
       throw listenError(cause, options)

@@ -10,6 +10,7 @@ import type { Store } from '../store/store.ts'
 import { Auth } from './auth.ts'
 import { bareHttp } from './bare-http.ts'
 import { notFoundHandler } from './error-handler.ts'
+import { StoreLog } from './store-log.ts'
 import { Metrics } from './metrics.ts'
 import { describeInterface } from './openapi.ts'
 import { limitRates } from './rate-limits.ts'
@@ -53,9 +54,10 @@ export function buildApp({
 }: AppOptions): App {
   const { store, clock, requestsPerWorker = limits.requestsPerWorker.default } = options
   const metrics = new Metrics()
+  const storeLog = new StoreLog({ store, clock, logger })
   const service = new Service({
     ...options,
-    onError: (err) => logger.error({ err }, 'background work failed'),
+    onError: (err) => storeLog.note(err) || logger.error({ err }, 'background work failed'),
     telemetry: {
       leased: (...what) => metrics.leased(...what),
       ran: (...what) => metrics.ran(...what),
@@ -70,9 +72,10 @@ export function buildApp({
     rates: store.rates,
     clock,
     requestsPerWorker,
-    onError: (err) => logger.error({ err }, 'leaving a rate failed'),
+    onError: (err) => storeLog.note(err) || logger.error({ err }, 'leaving a rate failed'),
   })
   const http = bareHttp(logger)
+  http.decorate('noteStoreTrouble', storeLog.note)
   metrics.watchRequests(http)
   metrics.watchQueues({ store, clock, workers: service.workers })
   describeInterface(http, version)
@@ -92,6 +95,7 @@ export function buildApp({
     http,
     async close() {
       service.stop()
+      storeLog.close()
       // A connection on which nobody ever finishes a request would keep the server open for ever.
       const insist = clock.after(CLOSE_MS, () => http.server.closeAllConnections())
       await http.close()

@@ -23,7 +23,8 @@ export function errorHandler(
   body?: unknown,
 ): void {
   const refusal = asRefusal(error, request)
-  if (refusal.status >= 500) request.log.error({ err: error, code: refusal.code }, 'request failed')
+  if (refusal.status >= 500 && !request.server.noteStoreTrouble?.(error))
+    request.log.error({ err: error, code: refusal.code }, 'request failed')
   if (refusal.status === 503) reply.header('retry-after', '1')
   if (refusal.status === 401) reply.header('www-authenticate', 'Bearer')
   reply.code(refusal.status).send(body ?? { error: refusal.message, code: refusal.code })

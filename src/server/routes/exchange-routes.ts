@@ -53,7 +53,12 @@ export const exchangeRoutes: FastifyPluginAsyncZod<ExchangeRoutesOptions> = asyn
       delivered.onEnd(
         () => undefined,
         () =>
-          answer.undelivered().catch((err: unknown) => request.log.error({ err }, 'leases not given back')),
+          answer
+            .undelivered()
+            .catch(
+              (err: unknown) =>
+                request.server.noteStoreTrouble?.(err) || request.log.error({ err }, 'leases not given back'),
+            ),
       )
       return reply.header('content-type', EXCHANGE_TYPE).send(encodeExchange(answer.head, answer.payloads))
     },

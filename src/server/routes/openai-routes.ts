@@ -104,7 +104,10 @@ const types: Partial<Record<number, OpenAiErrorType>> = {
 
 /** Refusals in the form that these clients read. */
 function openaiErrorHandler(error: FastifyError | Error, request: FastifyRequest, reply: FastifyReply): void {
-  if (error instanceof OpenAiError) return void reply.code(error.status).send(error.body)
+  if (error instanceof OpenAiError) {
+    if (error.status === 503) reply.header('retry-after', '1')
+    return void reply.code(error.status).send(error.body)
+  }
   const { status, code, message } = asRefusal(error, request)
   const type = types[status] ?? (status < 500 ? 'invalid_request_error' : 'server_error')
   errorHandler(error, request, reply, { error: { message, type, param: null, code } })
