@@ -115,3 +115,6 @@ async function freePort(): Promise<number> {
   server.close()
   return port
 }
+
+/** True where its tests are to be skipped: on a machine without it, and never where CI runs. */
+export const isRedisMissing = !isInstalled('redis-server') && process.env['CI'] !== 'true'

@@ -66,10 +66,22 @@ export class Connection {
     }
   }
 
+  static #make(options: ConnectionOptions): Connection {
+    try {
+      return new Connection(options)
+    } catch {
+      // The cause has the whole address in it.
+      throw new StoreError(
+        'STORE_UNREADABLE',
+        `The address ${shownStore(options.url)} cannot be read. Write it as redis://:<password>@<host>:<port>, with %40 for an @ in the password and %2F for a slash.`,
+      )
+    }
+  }
+
   /** Throws StoreError when nobody answers there. */
   static async open(options: ConnectionOptions): Promise<Connection> {
     const { url } = options
-    const connection = new Connection(options)
+    const connection = Connection.#make(options)
     const client = connection.#client
     let latest: unknown
     const listen = (cause: unknown): void => void (latest = cause)

@@ -49,6 +49,8 @@ export class News {
   /** Number of the newest message that there was at the last look, by endpoint. */
   readonly #looked = new Map<string, number>()
   readonly #unsure = new Set<string>()
+  /** Of those too of which nothing was heard yet. */
+  #isUnsureOfAll = false
   #timer: Timer | undefined
   #isClosed = false
 
@@ -119,7 +121,10 @@ export class News {
   async #look(): Promise<void> {
     const { connection, endpoints } = this.#options
     try {
-      for (const endpoint of await endpoints()) {
+      const names = await endpoints()
+      if (this.#isUnsureOfAll) for (const endpoint of names) this.unsure(endpoint)
+      this.#isUnsureOfAll = false
+      for (const endpoint of names) {
         const expected = this.#looked.get(endpoint)
         const found = await connection.call('hget', endpointKey(endpoint), 'events')
         const newest = found instanceof Buffer ? Number(found) : 0
@@ -144,7 +149,7 @@ export class News {
   }
 
   #unsureOfAll(): void {
-    for (const endpoint of this.#looked.keys()) this.unsure(endpoint)
+    this.#isUnsureOfAll = true
   }
 }
 

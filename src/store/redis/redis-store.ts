@@ -77,7 +77,11 @@ export async function openRedisStore(options: RedisStoreOptions): Promise<Store>
         listeners.add(listener)
         return () => listeners.delete(listener)
       },
-      ping: () => connection.ping(),
+      async ping() {
+        await connection.ping()
+        // In a cluster each may be on another node, and one that is gone is not asked.
+        await endpoints.listEndpoints()
+      },
       async close() {
         news.close()
         shared.stop()
