@@ -30,6 +30,8 @@ function buildProgram(): Command {
   addRun(program)
   addInit(program)
   addKeys(program)
+  addDoctor(program)
+  addMigrate(program)
   return program
 }
 
@@ -156,6 +158,33 @@ function addKeys(program: Command): void {
     .action(async (id: string, { store: url }: { store: string }) => {
       const { revokeKey } = await import('./keys.ts')
       await revokeKey(url, id)
+    })
+}
+
+function addDoctor(program: Command): void {
+  program
+    .command('doctor')
+    .description('say what is wrong with a store; nothing when all is well')
+    .option('--store <url>', 'the store: sqlite:<file> or redis://<host>:<port>', 'sqlite:queue.db')
+    .action(async ({ store }: { store: string }) => {
+      const { doctor } = await import('./doctor.ts')
+      await doctor(store)
+    })
+}
+
+function addMigrate(program: Command): void {
+  program
+    .command('migrate')
+    .description('move a stopped queue from its file to Redis')
+    .requiredOption('--from <url>', 'the queue file: sqlite:<file>')
+    .requiredOption('--to <url>', 'where it goes: redis://<host>:<port>')
+    .addHelpText(
+      'after',
+      '\nExample:\n  longshore migrate --from sqlite:queue.db --to redis://127.0.0.1:6379',
+    )
+    .action(async ({ from, to }: { from: string; to: string }) => {
+      const { migrate } = await import('./migrate.ts')
+      await migrate(from, to)
     })
 }
 

@@ -35,11 +35,12 @@ export function isShared(url: string): boolean {
   return isRedis(url)
 }
 
-function isRedis(url: string): boolean {
+export function isRedis(url: string): boolean {
   return /^rediss?(?:\+cluster)?:\/\//.test(url)
 }
 
-function sqlitePath(url: string): string {
+/** Throws StoreError for what names no kind of store. */
+export function sqlitePath(url: string): string {
   const path = /^sqlite:(.+)$/.exec(url)?.[1]
   if (path !== undefined) return path
   throw new StoreError(

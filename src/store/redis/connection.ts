@@ -157,6 +157,24 @@ export class Connection {
     return this.#ofMasters((node) => node.info(section))
   }
 
+  /** Removes all keys of a pattern, some at a time. Throws StoreError. */
+  async removeAll(pattern: string): Promise<void> {
+    await this.#ofMasters(async (node) => {
+      let cursor = '0'
+      do {
+        const [next, keys] = await node.scan(cursor, 'MATCH', pattern, 'COUNT', 1000)
+        // One by one: in a cluster several at once would have to be of one slot.
+        await Promise.all(keys.map((key) => node.unlink(key)))
+        cursor = next
+      } while (cursor !== '0')
+    })
+  }
+
+  /** A setting of every server that writes. Throws StoreError, or Redis' own error where it may not be read. */
+  async settings(name: string): Promise<string[]> {
+    return this.#ofMasters(async (node) => String(((await node.call('config', 'get', name)) as string[])[1]))
+  }
+
   /** Calls back for each message on the channels of this pattern; `onGap` when some may have been lost. */
   async subscribe(
     pattern: string,

@@ -6,7 +6,7 @@ import type { Connection } from './connection.ts'
 import { textOf } from './reply.ts'
 import { plainScript } from './script.ts'
 
-const KEYS = 'longshore:keys'
+export const KEYS = 'longshore:keys'
 
 const revoke = plainScript(
   'revoke',

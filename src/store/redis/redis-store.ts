@@ -38,6 +38,8 @@ export const allScripts: readonly Script[] = [
 /** Of the keys and of what is in them. */
 const VERSION = 1
 const VERSION_KEY = 'longshore:version'
+/** There while a queue is being moved here. */
+export const MOVING = 'longshore:moving'
 
 /** Connects. Throws StoreError when Redis cannot be reached, or holds what another version has written. */
 export async function openRedisStore(options: RedisStoreOptions): Promise<Store> {
@@ -53,6 +55,7 @@ export async function openRedisStore(options: RedisStoreOptions): Promise<Store>
     await checkServers(connection, url)
     await checkReplicas(connection, url, replicas)
     await checkVersion(connection, url)
+    await checkWhole(connection, url)
     await connection.load(allScripts)
     const listeners = new Set<(event: StoreEvent) => void>()
     const endpoints = new RedisEndpoints(connection)
@@ -94,12 +97,20 @@ export async function openRedisStore(options: RedisStoreOptions): Promise<Store>
   }
 }
 
-async function checkVersion(connection: Connection, url: string): Promise<void> {
+export async function checkVersion(connection: Connection, url: string): Promise<void> {
   const found = await readVersion(connection)
   if (found === VERSION) return
   throw new StoreError(
     'STORE_TOO_NEW',
     `The store ${shownStore(url)} has version ${found} of the keys, and this longshore knows version ${VERSION}. Run the same longshore on all servers.`,
+  )
+}
+
+async function checkWhole(connection: Connection, url: string): Promise<void> {
+  if ((await connection.call('exists', MOVING)) === 0) return
+  throw new StoreError(
+    'STORE_IN_USE',
+    `The store ${shownStore(url)} has only a part of a queue: longshore migrate is under way, or was broken off. Let it end, or run it again; it begins anew.`,
   )
 }
 
