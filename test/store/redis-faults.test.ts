@@ -89,9 +89,9 @@ const available = (store: Store): Promise<void> => expect.poll(() => codeOf(stor
 function submitting(store: Store): { acknowledged: string[]; failed: unknown[]; stop(): Promise<void> } {
   const acknowledged: string[] = []
   const failed: unknown[] = []
-  let isStopped = false
+  const stopping = new AbortController()
   const lane = async (name: number): Promise<void> => {
-    for (let at = 0; !isStopped; at += 1) {
+    for (let at = 0; !stopping.signal.aborted; at += 1) {
       const id = `job-${name}-${at}`
       const code = await codeOf(submit(store, id))
       if (code === 'ok') acknowledged.push(id)
@@ -105,7 +105,7 @@ function submitting(store: Store): { acknowledged: string[]; failed: unknown[]; 
     acknowledged,
     failed,
     async stop() {
-      isStopped = true
+      stopping.abort()
       await Promise.all(lanes)
     },
   }
@@ -356,10 +356,10 @@ describe.skipIf(isRedisMissing)('a cluster that changes', () => {
     for (const endpoint of endpoints) await store.endpoints.ensureEndpoint(endpoint)
     const acknowledged: [string, string][] = []
     const failed = new Set<unknown>()
-    let isStopped = false
+    const stopping = new AbortController()
     const ended: string[] = []
     const lanes = endpoints.map(async (endpoint) => {
-      for (let at = 0; !isStopped; at += 1) {
+      for (let at = 0; !stopping.signal.aborted; at += 1) {
         const id = `job-${endpoint}-${at}`
         const code = await codeOf(submit(store, id, { endpoint }))
         if (code === 'ok') acknowledged.push([endpoint, id])
@@ -386,7 +386,7 @@ describe.skipIf(isRedisMissing)('a cluster that changes', () => {
         { maxBuffer: 1e8 },
       )
     }
-    isStopped = true
+    stopping.abort()
     await Promise.all(lanes)
     expect([...failed].filter((code) => code !== 'STORE_UNAVAILABLE')).toEqual([])
     expect(ended.length).toBeGreaterThan(0)

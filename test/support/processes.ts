@@ -81,12 +81,12 @@ export interface Serving extends Process {
   client: Client
 }
 
-/** `longshore serve` on a free port and a file in a folder that goes with the test. */
+/** `longshore serve` on a free port and a file in a folder that goes with the test, or on another store. */
 export async function serve(
-  options: { file?: string; args?: string[]; env?: Record<string, string> } = {},
+  options: { file?: string; store?: string; args?: string[]; env?: Record<string, string> } = {},
 ): Promise<Serving> {
   const file = options.file ?? join(temporaryDir(), 'queue.db')
-  const args = ['serve', '--store', `sqlite:${file}`, '--port', '0', ...(options.args ?? [])]
+  const args = ['serve', '--store', options.store ?? `sqlite:${file}`, '--port', '0', ...(options.args ?? [])]
   const server = longshore(args, options.env ? { env: options.env } : {})
   const endpointUrl = await server.says(/Serving (\S+)/)
   const client = new Client({ endpointUrl, apiKey: KEY, attempts: 1 })
