@@ -92,8 +92,9 @@ export const refusals = {
   },
   STORE_UNAVAILABLE: {
     status: 503,
-    when: 'The store cannot be reached or is closing. Nothing was accepted.',
-    text: () => 'The store is not available, so nothing was accepted. Send the request again later.',
+    when: 'The store cannot be reached, is closing, or has not confirmed in time what was asked; that may have happened.',
+    text: () =>
+      'The store is not available, or has not confirmed in time what was asked. Send the request again later, a submission with the Idempotency-Key that it had.',
   },
   SECRET_KEY_MISSING: {
     status: 503,
