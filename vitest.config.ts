@@ -38,6 +38,16 @@ export default defineConfig({
       {
         extends: true,
         test: {
+          name: 'redis',
+          include: ['test/interface/**/*.test.ts'],
+          env: { LONGSHORE_TEST_STORE: 'redis' },
+          setupFiles: ['./test/support/needs-redis.ts'],
+          sequence: { groupOrder: 0 },
+        },
+      },
+      {
+        extends: true,
+        test: {
           name: 'timing',
           include: ['test/timing/**/*.test.ts'],
           fileParallelism: false,

@@ -2,7 +2,8 @@ import { expect, it } from 'vitest'
 import { Client } from '../../src/client/client.ts'
 import { History } from '../support/history.ts'
 import { fixture, KEY, serve, startWorker, type Serving } from '../support/processes.ts'
-import { describeWithRedis, startRedis } from '../support/redis.ts'
+import { startRedis } from '../support/redis.ts'
+import { describeWithRedis } from '../support/with-redis.ts'
 
 const JOBS = 200
 

@@ -1,7 +1,8 @@
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll } from 'vitest'
 import { openRedisStore } from '../../src/store/redis/redis-store.ts'
-import { describeWithRedis, startRedisCluster } from '../support/redis.ts'
+import { startRedisCluster } from '../support/redis.ts'
+import { describeWithRedis } from '../support/with-redis.ts'
 import { describeStore } from './conformance.ts'
 
 describeWithRedis('On three real masters', () => {

@@ -2,7 +2,8 @@ import { Redis } from 'ioredis'
 import { afterAll, beforeAll } from 'vitest'
 import { openRedisStore } from '../../src/store/redis/redis-store.ts'
 import type { Store } from '../../src/store/store.ts'
-import { describeWithRedis, startRedis, type RedisServer } from '../support/redis.ts'
+import { startRedis, type RedisServer } from '../support/redis.ts'
+import { describeWithRedis } from '../support/with-redis.ts'
 import { describeHistories } from './histories.ts'
 
 describeWithRedis('On a real server', () => {

@@ -7,18 +7,7 @@ import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { describe } from 'vitest'
 import { isInstalled } from './daemons.ts'
-
-const PROGRAMS = ['redis-server', 'redis-cli']
-
-/** A suite that needs a real Redis. */
-export function describeWithRedis(name: string, suite: () => void): void {
-  const missing = PROGRAMS.filter((program) => !isInstalled(program))
-  const why = `It needs ${missing.join(' and ')}: install the Debian package redis-server.`
-  if (missing.length > 0 && process.env['CI'] === 'true') throw new Error(`${name}: ${why}`)
-  describe.skipIf(missing.length > 0)(missing.length > 0 ? `${name}. ${why}` : name, suite)
-}
 
 export interface RedisServer {
   readonly url: string

@@ -75,7 +75,7 @@ export async function startTestService(options: TestServiceOptions = {}): Promis
     async close() {
       await app.close()
       // Requests that came past the network are not waited for by the server.
-      if (storesElsewhere.has(store)) await store.ping()
+      for (let n = 0; n < 5 && storesElsewhere.has(store); n += 1) await store.ping()
       await store.close()
       await dispose()
       judge()

@@ -1,10 +1,11 @@
 // Two servers on one Redis: what is asked of one is heard at the other, with and without the messages between them.
 
 import { Redis } from 'ioredis'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import { Client } from '../../src/client/client.ts'
 import { fixture, KEY, longshore, startWorker } from '../support/processes.ts'
 import { startRedis } from '../support/redis.ts'
+import { describeWithRedis } from '../support/with-redis.ts'
 
 interface Served {
   endpointUrl: string
@@ -30,7 +31,7 @@ function median(values: number[]): number {
   return values.toSorted((one, other) => one - other)[Math.floor(values.length / 2)] ?? Number.NaN
 }
 
-describe('two servers on one Redis', () => {
+describeWithRedis('two servers on one Redis', () => {
   it('start a job at one within 20 ms of its submission at the other, by the median, and answer who waits there', async () => {
     const { a, b } = await twoServers()
     await startWorker(b.endpointUrl, fixture('echo.ts'))

@@ -22,7 +22,7 @@ if key ~= '' then
   if found then removeGone(found) end
 end
 local known = load(id)
-if known then return done({ 'created', id, known.status }) end
+if known then return { 'created', id, known.status } end
 local position = call('HINCRBY', P, 'position', 1)
 call('HSET', job(id), 'status', 'IN_QUEUE', 'position', position, 'attempt', 1, 'submitted', now, 'from', now, 'ran', 0,
   'gone', gone, 'retention', retention, 'ttl', ttl, 'low', low, 'last', 0, 'base', 0, 'read', 0)
