@@ -87,8 +87,7 @@ export class Connection {
     const listen = (cause: unknown): void => void (latest = cause)
     for (const one of new Set([client, connection.#subscriber])) one.on('error', listen)
     try {
-      const connected = [...new Set([client, connection.#subscriber])].map((one) => one.connect())
-      await within(OPEN_MS, Promise.all(connected))
+      await within(OPEN_MS, connection.#connect())
       return connection
     } catch (cause) {
       connection.#disconnect()
@@ -98,6 +97,11 @@ export class Connection {
         { cause },
       )
     }
+  }
+
+  /** One after the other: a handshake that is cut short because another failed may fail where nobody listens any more. */
+  async #connect(): Promise<void> {
+    for (const one of new Set([this.#client, this.#subscriber])) await one.connect()
   }
 
   /** Sends one command that reads. Throws StoreError. */
