@@ -3,6 +3,7 @@
 import type { Clock } from '../../lib/clock.ts'
 import { systemClock } from '../../lib/clock.ts'
 import { shownStore } from '../shown-store.ts'
+import { composeJobs } from '../compose-jobs.ts'
 import { StoreError, type JobStore, type Store, type StoreEvent } from '../store.ts'
 import { clientScripts, RedisClientVerbs } from './client-verbs.ts'
 import { Connection } from './connection.ts'
@@ -70,7 +71,7 @@ export async function openRedisStore(options: RedisStoreOptions): Promise<Store>
     await shared.start()
     return {
       clock: shared,
-      jobs: composeJobs(scripts, names),
+      jobs: makeJobs(scripts, names),
       endpoints,
       keys: new RedisKeys(connection),
       webhooks: new RedisWebhooks(scripts, names),
@@ -133,32 +134,10 @@ async function checkReplicas(connection: Connection, url: string, wanted: number
   )
 }
 
-function composeJobs(scripts: Scripts, endpoints: () => Promise<string[]>): JobStore {
+function makeJobs(scripts: Scripts, endpoints: () => Promise<string[]>): JobStore {
   const client = new RedisClientVerbs(scripts)
   const worker = new RedisWorkerVerbs(scripts)
   const reads = new RedisReads(scripts)
   const sweep = new RedisSweep(scripts, endpoints)
-  return {
-    enqueue: (job) => client.enqueue(job),
-    cancel: (...ask) => client.cancel(...ask),
-    retry: (...ask) => client.retry(...ask),
-    purge: (...ask) => client.purge(...ask),
-    setTtl: (...ask) => client.setTtl(...ask),
-    lease: (ask) => worker.lease(ask),
-    start: (...report) => worker.start(...report),
-    extend: (...ask) => worker.extend(...ask),
-    extendHeldBy: (...ask) => worker.extendHeldBy(...ask),
-    appendChunks: (...report) => worker.appendChunks(...report),
-    setProgress: (...report) => worker.setProgress(...report),
-    settle: (...report) => worker.settle(...report),
-    release: (...ask) => worker.release(...ask),
-    lose: (...report) => worker.lose(...report),
-    find: (...ask) => reads.find(...ask),
-    list: (...ask) => reads.list(...ask),
-    readChunks: (...ask) => reads.readChunks(...ask),
-    markRead: (...ask) => reads.markRead(...ask),
-    count: (endpoint) => reads.count(endpoint),
-    headWaitedMs: (...ask) => reads.headWaitedMs(...ask),
-    sweep: (...ask) => sweep.sweep(...ask),
-  }
+  return composeJobs({ client, worker, reads, sweep })
 }

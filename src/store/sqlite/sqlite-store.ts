@@ -13,6 +13,7 @@ import {
   type StoreEvent,
   type WebhookStore,
 } from '../store.ts'
+import { composeJobs } from '../compose-jobs.ts'
 import { SqliteClientVerbs } from './client-verbs.ts'
 import { Counters, integer, Statements, text, type Context, type Row } from './context.ts'
 import { LocalRates, noOthers } from '../local-traffic.ts'
@@ -99,7 +100,7 @@ class SqliteStore implements Store {
       commits: this.#commits,
       nextPosition: () => (position += 1),
     }
-    this.jobs = composeJobs(context)
+    this.jobs = makeJobs(context)
     this.endpoints = composeEndpoints(context)
     this.keys = new SqliteKeys(context)
     this.webhooks = new SqliteWebhooks(context)
@@ -125,34 +126,12 @@ class SqliteStore implements Store {
   }
 }
 
-function composeJobs(context: Context): JobStore {
+function makeJobs(context: Context): JobStore {
   const client = new SqliteClientVerbs(context)
   const worker = new SqliteWorkerVerbs(context)
   const reads = new SqliteReads(context)
   const sweep = new SqliteSweep(context)
-  return {
-    enqueue: (job) => client.enqueue(job),
-    cancel: (...ask) => client.cancel(...ask),
-    retry: (...ask) => client.retry(...ask),
-    purge: (...ask) => client.purge(...ask),
-    setTtl: (...ask) => client.setTtl(...ask),
-    lease: (ask) => worker.lease(ask),
-    start: (...report) => worker.start(...report),
-    extend: (...ask) => worker.extend(...ask),
-    extendHeldBy: (...ask) => worker.extendHeldBy(...ask),
-    appendChunks: (...report) => worker.appendChunks(...report),
-    setProgress: (...report) => worker.setProgress(...report),
-    settle: (...report) => worker.settle(...report),
-    release: (...ask) => worker.release(...ask),
-    lose: (...report) => worker.lose(...report),
-    find: (...ask) => reads.find(...ask),
-    list: (...ask) => reads.list(...ask),
-    readChunks: (...ask) => reads.readChunks(...ask),
-    markRead: (...ask) => reads.markRead(...ask),
-    count: (endpoint) => reads.count(endpoint),
-    headWaitedMs: (...ask) => reads.headWaitedMs(...ask),
-    sweep: (...ask) => sweep.sweep(...ask),
-  }
+  return composeJobs({ client, worker, reads, sweep })
 }
 
 function composeEndpoints({ statements, commits }: Context): EndpointStore {
