@@ -2,11 +2,12 @@
 
 import type { JobStatus } from '../../job/lifecycle.ts'
 import type { Enqueued, JobStore, NewJob } from '../store.ts'
+import type { JobParts } from '../compose-jobs.ts'
 import { textOf } from './reply.ts'
 import { script, type Script } from './script.ts'
 import type { Scripts } from './scripts.ts'
 
-type ClientVerbs = Pick<JobStore, 'enqueue' | 'cancel' | 'retry' | 'purge' | 'setTtl'>
+type ClientVerbs = JobParts['client']
 
 // A repeat of the same id is the same submission, of which the first answer was lost.
 const enqueue = script(

@@ -4,12 +4,13 @@ import { z } from 'zod'
 import type { PartKind } from '../../job/chunk.ts'
 import { jobErrorSchema } from '../../job/job.ts'
 import type { JobStatus } from '../../job/lifecycle.ts'
-import type { JobCounts, JobPage, JobRecord, JobStore, StoredChunk, StreamRead } from '../store.ts'
+import type { JobCounts, JobPage, JobRecord, StoredChunk, StreamRead } from '../store.ts'
+import type { JobParts } from '../compose-jobs.ts'
 import { fieldsOf, numberOf, optional, textOf, type Fields } from './reply.ts'
 import { script, type Script } from './script.ts'
 import type { Scripts } from './scripts.ts'
 
-type Reads = Pick<JobStore, 'find' | 'list' | 'readChunks' | 'markRead' | 'count' | 'headWaitedMs'>
+type Reads = JobParts['reads']
 
 const storedErrorSchema = z.string().transform((json) => jobErrorSchema.parse(JSON.parse(json)))
 

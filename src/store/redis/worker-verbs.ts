@@ -4,22 +4,12 @@ import { randomBytes } from 'node:crypto'
 import type { TraceContext } from '../../job/job.ts'
 import { limits } from '../../job/limits.ts'
 import type { End, Fence, FencedAnswer, JobStore, LeaseAsk, LeasedJob, NewChunk } from '../store.ts'
+import type { JobParts } from '../compose-jobs.ts'
 import { numberOf, optional, textOf } from './reply.ts'
 import { script, type Script } from './script.ts'
 import type { Argument, Scripts } from './scripts.ts'
 
-type WorkerVerbs = Pick<
-  JobStore,
-  | 'lease'
-  | 'start'
-  | 'extend'
-  | 'extendHeldBy'
-  | 'appendChunks'
-  | 'setProgress'
-  | 'settle'
-  | 'release'
-  | 'lose'
->
+type WorkerVerbs = JobParts['worker']
 
 // What is past its ttl stands in the way of those behind it, and is removed where it is met.
 const lease = script(

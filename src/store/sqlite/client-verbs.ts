@@ -2,6 +2,7 @@
 
 import { isAllowed, transitions, type JobStatus } from '../../job/lifecycle.ts'
 import type { Enqueued, JobStore, NewJob } from '../store.ts'
+import type { JobParts } from '../compose-jobs.ts'
 import {
   deleteChunks,
   endsJob,
@@ -18,7 +19,7 @@ import { oweWebhook } from './owe-webhook.ts'
 import { removeJob } from './remove-job.ts'
 import { inStatuses } from './schema.ts'
 
-type ClientVerbs = Pick<JobStore, 'enqueue' | 'cancel' | 'retry' | 'purge' | 'setTtl'>
+type ClientVerbs = JobParts['client']
 
 export class SqliteClientVerbs implements ClientVerbs {
   readonly #context: Context

@@ -4,11 +4,12 @@ import { z } from 'zod'
 import { jobErrorSchema } from '../../job/job.ts'
 import type { PartKind } from '../../job/chunk.ts'
 import { transitions, type JobStatus } from '../../job/lifecycle.ts'
-import type { JobCounts, JobPage, JobRecord, JobStore, StoredChunk, StreamRead } from '../store.ts'
+import type { JobCounts, JobPage, JobRecord, StoredChunk, StreamRead } from '../store.ts'
+import type { JobParts } from '../compose-jobs.ts'
 import { blob, integer, IS_PRESENT, optional, text, type Context, type Row } from './context.ts'
 import { inStatuses } from './schema.ts'
 
-type Reads = Pick<JobStore, 'find' | 'list' | 'readChunks' | 'markRead' | 'count' | 'headWaitedMs'>
+type Reads = JobParts['reads']
 
 const storedErrorSchema = z.string().transform((json) => jobErrorSchema.parse(JSON.parse(json)))
 

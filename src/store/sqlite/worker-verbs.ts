@@ -5,6 +5,7 @@ import { limits } from '../../job/limits.ts'
 import type { JobError, TraceContext } from '../../job/job.ts'
 import { transitions } from '../../job/lifecycle.ts'
 import type { End, Fence, FencedAnswer, JobStore, LeaseAsk, LeasedJob, NewChunk } from '../store.ts'
+import type { JobParts } from '../compose-jobs.ts'
 import {
   blob,
   deleteChunks,
@@ -22,18 +23,7 @@ import type { Transaction } from './group-commit.ts'
 import { oweWebhook } from './owe-webhook.ts'
 import { inStatuses } from './schema.ts'
 
-type WorkerVerbs = Pick<
-  JobStore,
-  | 'lease'
-  | 'start'
-  | 'extend'
-  | 'extendHeldBy'
-  | 'appendChunks'
-  | 'setProgress'
-  | 'settle'
-  | 'release'
-  | 'lose'
->
+type WorkerVerbs = JobParts['worker']
 
 const LIMIT_IN_FORCE = `coalesce(execution_timeout_ms, (select execution_timeout_ms from endpoints where endpoints.id = jobs.endpoint))`
 
