@@ -40,3 +40,10 @@ export function pause(clock: Clock, ms: number, signal?: AbortSignal): Promise<v
     signal?.addEventListener('abort', finish, { once: true })
   })
 }
+
+/** Until it has settled, or this long. Never rejects. */
+export async function within(clock: Clock, mostMs: number, done: Promise<unknown>): Promise<void> {
+  const waiting = new AbortController()
+  const end = (): void => waiting.abort()
+  await Promise.race([done.then(end, end), pause(clock, mostMs, waiting.signal)])
+}

@@ -124,7 +124,9 @@ export const chunkSchema = z.object({
 
 export const streamAnswerSchema = z.array(chunkSchema)
 
-const hostedChunkSchema = chunkSchema.pick({ output: true, part: true }).extend({
+/** `index` and `attempt` are told to whoever asks with `after`. */
+const hostedChunkSchema = chunkSchema.pick({ output: true, part: true, attempt: true }).extend({
+  index: z.int().optional(),
   metrics: z.record(z.string(), z.unknown()).optional(),
 })
 export const hostedStreamSchema = z.object({ status: jobStatusSchema, stream: z.array(hostedChunkSchema) })

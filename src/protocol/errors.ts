@@ -45,6 +45,48 @@ export const refusals = {
     text: (p) =>
       `Endpoint '${p['endpoint']}' has no job '${p['id']}'. It never existed, or its ttl or retention has passed.`,
   },
+  RESOURCE_NOT_FOUND: {
+    status: 404,
+    when: 'No template, endpoint, pod or registry auth has this id.',
+    text: (p) => `There is no ${p['kind']} '${p['id']}'. List them with GET /v1/${p['path']}.`,
+  },
+  NAME_TAKEN: {
+    status: 400,
+    when: 'A name that has to be unique, and is that of another template or registry auth.',
+    text: (p) => `name must be unique, got '${p['name']}', which is the name of another ${p['kind']}.`,
+  },
+  RESOURCE_IN_USE: {
+    status: 409,
+    when: 'A template, registry auth or endpoint is to be deleted that others are made from.',
+    text: (p) =>
+      `The ${p['kind']} '${p['id']}' is in use by ${p['users']}. Delete these first, or have them use another.`,
+  },
+  POD_IS_WORKER: {
+    status: 409,
+    when: 'A worker of an endpoint is to be started, stopped or locked: its endpoint decides on that.',
+    text: (p) =>
+      `Pod '${p['id']}' is a worker of endpoint '${p['endpoint']}', which decides when it runs. Set workersMin and workersMax of the endpoint instead.`,
+  },
+  POD_LOCKED: {
+    status: 409,
+    when: 'A locked pod is to be stopped, restarted, reset or deleted.',
+    text: (p) => `Pod '${p['id']}' is locked and runs on. Set its locked to false first.`,
+  },
+  POD_TERMINATED: {
+    status: 409,
+    when: 'A pod that is gone, but can be read still, is to be changed or started.',
+    text: (p) => `Pod '${p['id']}' is TERMINATED and does not come back. Make another one.`,
+  },
+  ENDPOINT_HALF_DELETED: {
+    status: 409,
+    when: 'An endpoint is to be updated whose delete broke off.',
+    text: (p) => `Endpoint '${p['id']}' was deleted, which broke off: its queue is gone. Delete it again.`,
+  },
+  POD_ELSEWHERE: {
+    status: 409,
+    when: 'The log of a pod is asked for that another service on the same store runs.',
+    text: (p) => `Pod '${p['id']}' is of the service '${p['host']}', which has its log. Ask there.`,
+  },
   WRONG_STATUS: {
     status: 409,
     when: 'A retry of a job that did not fail or time out.',
@@ -98,9 +140,20 @@ export const refusals = {
   },
   SECRET_KEY_MISSING: {
     status: 503,
-    when: 'A submission with an s3Config, at a service that has no secret to seal it with.',
+    when: 'A submission with an s3Config, or a registry auth, at a service that has no secret to seal it with.',
+    text: (p) =>
+      `The service has no secret to seal ${p['field']} with, so nothing was accepted. Start it with LONGSHORE_SECRET_KEY, the same on every server of the store.`,
+  },
+  NO_POD_HOST: {
+    status: 503,
+    when: 'A pod is to be made at a service that runs none.',
     text: () =>
-      'The service has no secret to seal s3Config with, so nothing was accepted. Start it with LONGSHORE_SECRET_KEY, the same on every server of the store.',
+      'This service runs no pods, so none was made. Ask a service on the same store that does, or have this one run them.',
+  },
+  PODS_UNREACHABLE: {
+    status: 503,
+    when: 'What runs the pods of this service, a Docker engine for instance, does not answer or refuses.',
+    text: (p) => `${p['problem']}`,
   },
   INTERNAL: {
     status: 500,

@@ -28,7 +28,17 @@ const samples: Record<RefusalCode, RefusalParams> = {
   EXCHANGE_INVALID: { problem: 'its head is not JSON' },
   STORE_FULL: {},
   STORE_UNAVAILABLE: {},
-  SECRET_KEY_MISSING: {},
+  SECRET_KEY_MISSING: { field: 's3Config' },
+  NO_POD_HOST: {},
+  POD_IS_WORKER: { id: 'p1', endpoint: 'ep1' },
+  POD_LOCKED: { id: 'p1' },
+  POD_TERMINATED: { id: 'p1' },
+  ENDPOINT_HALF_DELETED: { id: 'ep1' },
+  POD_ELSEWHERE: { id: 'p1', host: 'h2' },
+  RESOURCE_NOT_FOUND: { kind: 'template', id: 't1', path: 'templates' },
+  NAME_TAKEN: { kind: 'template', name: 'one' },
+  RESOURCE_IN_USE: { kind: 'template', id: 't1', users: "endpoint 'ep1'" },
+  PODS_UNREACHABLE: { problem: 'The Docker engine does not answer. Start it.' },
   INTERNAL: { requestId: 'req-7' },
 }
 
@@ -76,6 +86,9 @@ describe('refusals', () => {
       ROUTE_NOT_FOUND: 404,
       ENDPOINT_NOT_FOUND: 404,
       JOB_NOT_FOUND: 404,
+      RESOURCE_NOT_FOUND: 404,
+      NAME_TAKEN: 400,
+      RESOURCE_IN_USE: 409,
       WRONG_STATUS: 409,
       TTL_PASSED: 409,
       IDEMPOTENCY_CONFLICT: 409,
@@ -85,6 +98,13 @@ describe('refusals', () => {
       STORE_FULL: 503,
       STORE_UNAVAILABLE: 503,
       SECRET_KEY_MISSING: 503,
+      PODS_UNREACHABLE: 503,
+      NO_POD_HOST: 503,
+      POD_IS_WORKER: 409,
+      POD_LOCKED: 409,
+      POD_TERMINATED: 409,
+      ENDPOINT_HALF_DELETED: 409,
+      POD_ELSEWHERE: 409,
     })
   })
 })

@@ -9,6 +9,9 @@ import {
   statusQuerySchema,
   streamQuerySchema,
 } from '../../src/protocol/endpoint-api.ts'
+import { podLogsQuerySchema, podsQuerySchema, templatesQuerySchema } from '../../src/protocol/resource-api.ts'
+import { newPodSchema } from '../../src/resource/pod.ts'
+import { newTemplateSchema } from '../../src/resource/template.ts'
 import { batchQuerySchema } from '../../src/protocol/worker-api.ts'
 import { fieldProblem } from '../../src/protocol/field-problem.ts'
 
@@ -93,11 +96,39 @@ describe('fieldProblem', () => {
     )
   })
 
+  it('says what a field must be one of, and that it is required', () => {
+    const base = { name: 'x', imageName: 'x' }
+    expect(wordsFor(newTemplateSchema, { ...base, category: 'GPU' })).toBe(
+      "category must be one of NVIDIA, AMD, CPU, got 'GPU'",
+    )
+    expect(wordsFor(newTemplateSchema, { name: 'x' })).toBe('imageName is required')
+    expect(wordsFor(podsQuerySchema, { desiredStatus: 'X' })).toContain('RUNNING, EXITED, TERMINATED')
+  })
+
+  it.each([templatesQuerySchema, podLogsQuerySchema, podsQuerySchema])(
+    'names a query that there is not',
+    (schema) => {
+      expect(wordsFor(schema, { bogus: '1' }, 'the query')).toBe("the query has the unknown key 'bogus'")
+    },
+  )
+
   // Seen: bounds without words of their own were told in the schema library's ("Too small: expected number …").
   it('tells a bound of a number in words of ours', () => {
     expect(wordsFor(batchQuerySchema, { batch_size: '0' })).toMatch(/^batch_size must be .*1.*, got '0'$/)
     expect(wordsFor(batchQuerySchema, { batch_size: '1001' })).toMatch(
       /^batch_size must be .*1000.*, got '1001'$/,
+    )
+  })
+
+  it('tells bounds of fields that have no words of their own, and what a name must be, in words of ours', () => {
+    expect(wordsFor(newPodSchema, { vcpuCount: 0 })).toBe('vcpuCount must be at least 0.01, got 0')
+    expect(wordsFor(newPodSchema, { memoryInGb: 1e9 })).toBe(
+      'memoryInGb must be at most 65536, got 1000000000',
+    )
+    const ports = Array.from({ length: 33 }, (_, index) => `${index + 1}/tcp`)
+    expect(wordsFor(newPodSchema, { ports })).toBe('ports must have at most 32 entries, got an array')
+    expect(wordsFor(newPodSchema, { env: { '1A': 'secret' } })).toBe(
+      'env.1A must be the name of a variable: letters, digits and "_", with no digit first',
     )
   })
 
