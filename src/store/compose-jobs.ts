@@ -1,6 +1,6 @@
 // The whole contract of the jobs from the parts that an engine makes it of.
 
-import type { JobStore } from './store.ts'
+import type { JobStore } from './job-store.ts'
 
 export interface JobParts {
   client: Pick<JobStore, 'enqueue' | 'cancel' | 'retry' | 'purge' | 'setTtl'>
@@ -16,7 +16,7 @@ export interface JobParts {
     | 'release'
     | 'lose'
   >
-  reads: Pick<JobStore, 'find' | 'list' | 'readChunks' | 'markRead' | 'count' | 'headWaitedMs'>
+  reads: Pick<JobStore, 'find' | 'list' | 'readChunks' | 'markRead' | 'count' | 'headWaitedMs' | 'load'>
   sweep: Pick<JobStore, 'sweep'>
 }
 
@@ -42,6 +42,7 @@ export function composeJobs({ client, worker, reads, sweep }: JobParts): JobStor
     markRead: (...ask) => reads.markRead(...ask),
     count: (endpoint) => reads.count(endpoint),
     headWaitedMs: (...ask) => reads.headWaitedMs(...ask),
+    load: (...ask) => reads.load(...ask),
     sweep: (...ask) => sweep.sweep(...ask),
   }
 }

@@ -2,7 +2,7 @@
 
 import { isRedis, sqlitePath } from './open-store.ts'
 import { shownStore } from './shown-store.ts'
-import { StoreError } from './store.ts'
+import { StoreError } from './store-error.ts'
 
 export interface Moved {
   jobs: number
@@ -32,6 +32,7 @@ export async function moveQueue(from: string, to: string): Promise<Moved> {
         if (job.sealedS3Config) moved.sealed += 1
       }
       for (const delivery of source.deliveries()) await target.addDelivery(delivery)
+      for (const record of source.records()) await target.addRecord(record)
       for (const endpoint of source.endpoints()) await target.addEndpoint(endpoint)
       await target.finish()
       return moved

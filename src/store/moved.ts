@@ -2,12 +2,16 @@
 
 import type { JobStatus } from '../job/lifecycle.ts'
 import type { Key } from '../resource/key.ts'
-import type { Dialect, Endpoint, StoredChunk } from './store.ts'
+import type { RecordKind } from './fleet-store.ts'
+import type { Endpoint } from './endpoint-store.ts'
+import type { Dialect, StoredChunk } from './job-store.ts'
 
 export interface MovedEndpoint extends Endpoint {
   completed: number
   failed: number
   retried: number
+  /** Submissions that were not of low priority. */
+  arrived: number
 }
 
 /** A job as it was at one time: what a record is made of, and what a webhook is told. */
@@ -60,11 +64,22 @@ export interface MovedDelivery extends MovedRun {
   attempts: number
 }
 
+/** What the fleet keeps, as JSON text. */
+export interface MovedRecord {
+  kind: RecordKind
+  id: string
+  /** Where names of the kind are unique. */
+  name?: string
+  revision: number
+  body: string
+}
+
 /** Everything there is, one after the other: a queue may be larger than the memory. */
 export interface QueueSource {
   endpoints(): MovedEndpoint[]
   keys(): (Key & { hash: string })[]
   jobs(): Iterable<MovedJob>
+  records(): Iterable<MovedRecord>
   /** In the order in which they were made. */
   deliveries(): Iterable<MovedDelivery>
   close(): Promise<void>
@@ -73,6 +88,7 @@ export interface QueueSource {
 export interface QueueTarget {
   addKey(key: Key & { hash: string }): Promise<void>
   addJob(job: MovedJob): Promise<void>
+  addRecord(record: MovedRecord): Promise<void>
   addDelivery(delivery: MovedDelivery): Promise<void>
   /** After all that is theirs. */
   addEndpoint(endpoint: MovedEndpoint): Promise<void>

@@ -33,7 +33,11 @@ export interface Presence {
   worker: string
   /** Epoch ms. */
   aliveUntil: number
+  /** How long that was to come when it was told. */
+  aliveMs?: number | undefined
   holds: number
+  /** Of these, jobs of low priority. */
+  lowPriority: number
   isUnhealthy: boolean
 }
 

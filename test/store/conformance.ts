@@ -10,7 +10,11 @@ import {
 } from '../../src/job/lifecycle.ts'
 import { policySchema } from '../../src/job/job.ts'
 import type { Key } from '../../src/resource/key.ts'
-import type { Delivery, Fence, LeasedJob, NewJob, Store, StoreEvent } from '../../src/store/store.ts'
+import { describeFleet } from './fleet-conformance.ts'
+import type { Fence, LeasedJob, NewJob } from '../../src/store/job-store.ts'
+import type { Store } from '../../src/store/store.ts'
+import type { StoreEvent } from '../../src/store/store-event.ts'
+import type { Delivery } from '../../src/store/webhook-store.ts'
 
 export interface EngineUnderTest {
   store: Store
@@ -351,13 +355,16 @@ export function describeStore(name: string, open: () => Promise<EngineUnderTest>
         await startSweeping()
         await submit('job')
         const job = await leaseOne()
-        const stale = await store.jobs.extend('ep', [job, { id: 'job', lease: 'gone.1' }], T0 + 2 * LEASE_MS)
+        const stale = await store.jobs.extend('ep', [job, { id: 'job', lease: 'gone.1' }], {
+          now: T0,
+          leaseMs: 2 * LEASE_MS,
+        })
         expect([...stale]).toEqual(['gone.1'])
         await store.jobs.sweep(T0 + LEASE_MS, SERVED)
         expect(await statusOf('job', T0 + LEASE_MS)).toBe('IN_PROGRESS')
-        expect([...(await store.jobs.extendHeldBy('ep', 'w1', ['job', 'nope'], T0 + 3 * LEASE_MS))]).toEqual([
-          'nope',
-        ])
+        expect([
+          ...(await store.jobs.extendHeldBy('ep', 'w1', ['job', 'nope'], { now: T0, leaseMs: 3 * LEASE_MS })),
+        ]).toEqual(['nope'])
       })
 
       it('does not lapse a lease in time that was not served', async () => {
@@ -383,6 +390,63 @@ export function describeStore(name: string, open: () => Promise<EngineUnderTest>
         expect(await statusOf('job', T0 + 21_000)).toBe('IN_QUEUE')
       })
 
+      const firsts = ['lease', 'start', 'extend', 'extendHeldBy'] as const
+      it.each(firsts)(
+        'gives what follows a pause its own time, though %s comes before the next round',
+        async (first) => {
+          const served = { leaseMs: LEASE_MS, servedMs: 1_500 }
+          const later = T0 + 100 * LEASE_MS
+          const policy = policySchema.parse({ executionTimeout: 5_000 })
+          for (const id of ['leased', 'started', 'extended', 'held', 'before']) await submit(id, { policy })
+          await store.jobs.sweep(T0, served)
+          const ask = { endpoint: 'ep', worker: 'w1', count: 1, leaseMs: LEASE_MS, now: T0 }
+          const jobs = await store.jobs.lease({ ...ask, count: 5 })
+          const [, started, extended, held] = jobs
+          await store.jobs.release(fence(jobs[0]!), T0)
+          const term = { now: later, leaseMs: LEASE_MS }
+          await {
+            lease: () => store.jobs.lease({ ...ask, now: later }),
+            start: () => store.jobs.start(fence(started!), { ...term, agoMs: 0, graceMs: 0 }),
+            extend: () => store.jobs.extend('ep', [extended!], term),
+            extendHeldBy: () => store.jobs.extendHeldBy('ep', 'w1', [held!.id], term),
+          }[first]()
+          await store.jobs.lease({ ...ask, now: later })
+          await store.jobs.start(fence(started!), { ...term, agoMs: 0, graceMs: 0 })
+          await store.jobs.extend('ep', [extended!], term)
+          await store.jobs.extendHeldBy('ep', 'w1', [held!.id], term)
+          const running = async (now: number): Promise<string[]> => {
+            await store.jobs.sweep(now, served)
+            const page = await store.jobs.list('ep', { count: 9, now })
+            return page.jobs.flatMap(({ id, status }) => (status === 'IN_PROGRESS' ? [id] : [])).toSorted()
+          }
+          for (let now = later; now < later + LEASE_MS; now += 1_000)
+            expect(await running(now)).toEqual(['before', 'extended', 'held', 'leased', 'started'])
+          expect(await running(later + LEASE_MS)).toEqual([])
+        },
+      )
+
+      it('makes a server that comes first give time to the jobs that run, and to none that starts later', async () => {
+        const served = { leaseMs: 3 * LEASE_MS, servedMs: 1e6 }
+        const policy = policySchema.parse({ executionTimeout: 5_000 })
+        const leaseNext = { endpoint: 'ep', worker: 'w1', count: 1, leaseMs: 4 * LEASE_MS, now: T0 }
+        const report = { agoMs: 0, graceMs: 0, leaseMs: 4 * LEASE_MS, now: T0 }
+        for (const id of ['running', 'leased', 'late']) await submit(id, { policy })
+        const [running, leased] = await store.jobs.lease({ ...leaseNext, count: 2 })
+        await store.jobs.start(fence(running!), report)
+        await store.jobs.sweep(T0, served)
+        await store.jobs.start(fence(leased!), report)
+        await store.jobs.lease({ ...leaseNext, startsAtLease: { graceMs: 0 } })
+        const endedAt = async (now: number): Promise<string[]> => {
+          await store.jobs.sweep(now, served)
+          const { jobs } = await store.jobs.list('ep', { count: 9, now })
+          return jobs.flatMap(({ id, status }) => (status === 'TIMED_OUT' ? [id] : []))
+        }
+        expect(await endedAt(T0 + 9_999)).toEqual([])
+        expect(await endedAt(T0 + 10_000)).toEqual(['late', 'leased'])
+        expect(await endedAt(T0 + 3 * LEASE_MS - 1)).toEqual(['late', 'leased'])
+        expect(await endedAt(T0 + 3 * LEASE_MS)).toEqual(['late', 'leased', 'running'])
+      })
+
       it('times out a job whose worker is silent about its end', async () => {
         await startSweeping()
         await submit('job', { policy: policySchema.parse({ executionTimeout: 5_000 }) })
@@ -390,7 +454,7 @@ export function describeStore(name: string, open: () => Promise<EngineUnderTest>
         await start(job)
         const deadline = T0 + 5_000 + 5_000 + 5_000
         for (let now = T0; now < deadline; now += 1_000) {
-          await store.jobs.extend('ep', [job], now + LEASE_MS)
+          await store.jobs.extend('ep', [job], { now, leaseMs: LEASE_MS })
           await store.jobs.sweep(now, SERVED)
         }
         expect(await statusOf('job', deadline)).toBe('IN_PROGRESS')
@@ -726,7 +790,11 @@ export function describeStore(name: string, open: () => Promise<EngineUnderTest>
           await store.jobs.sweep(T0 + 1, SERVED)
           store = await engine.reopen()
           expect(await store.jobs.retry('ep', 'job', T0 + 2)).toMatchObject({ kind: 'done' })
-          const { webhook, sealedS3Config } = await leaseOne(T0 + 2)
+          // From here on its secrets no longer go with the ttl that it had.
+          const { ttl } = policySchema.parse({})
+          await store.jobs.setTtl('ep', 'job', 2 * ttl, T0 + 2)
+          await store.jobs.sweep(T0 + ttl, SERVED)
+          const { webhook, sealedS3Config } = await leaseOne(T0 + ttl)
           expect([webhook, read(sealedS3Config)]).toEqual(['https://example.org/x', 'sealed'])
         },
       )
@@ -760,6 +828,198 @@ export function describeStore(name: string, open: () => Promise<EngineUnderTest>
       })
       await store.jobs.sweep(T0 + 60_000, SERVED)
       expect((await store.jobs.count('ep')).completed).toBe(1)
+    })
+
+    describe('an endpoint that is removed', () => {
+      const HOOK = 'https://example.com/done'
+      const removed = async (): Promise<void> => {
+        await submit('ended', { webhook: HOOK, idempotency: { key: 'k', bodyHash: 'h' } })
+        const ended = await leaseOne()
+        await store.jobs.settle(fence(ended), { event: 'complete', output: json(1) }, { now: T0 })
+        await submit('running')
+        const job = await leaseOne()
+        await store.jobs.appendChunks(fence(job), { chunks: [{ output: json('piece') }], now: T0 })
+        await submit('waiting', { policy: policySchema.parse({ lowPriority: true }) })
+        await store.endpoints.removeEndpoint('ep')
+      }
+
+      it('is gone with its jobs, deliveries and counts, and no other is', async () => {
+        await store.endpoints.ensureEndpoint('other')
+        await submit('others', { endpoint: 'other', webhook: HOOK })
+        await store.jobs.cancel('other', 'others', T0)
+        await removed()
+        expect(await store.endpoints.findEndpoint('ep')).toBeUndefined()
+        expect((await store.endpoints.listEndpoints()).map(({ id }) => id)).toEqual(['other'])
+        for (const id of ['ended', 'running', 'waiting']) expect(await statusOf(id)).toBeUndefined()
+        expect(await store.jobs.list('ep', { count: 9, now: T0 })).toEqual({ jobs: [] })
+        const counted = { ...(await store.jobs.count('ep')), ...(await store.jobs.load('ep', T0)) }
+        expect(new Set(Object.values(counted))).toEqual(new Set([0]))
+        const due = await store.webhooks.claimDeliveries({ count: 9, holdMs: 1, without: [], now: T0 + 1 })
+        expect(due.map(({ record }) => record.id)).toEqual(['others'])
+        expect(await store.jobs.find('other', 'others', T0)).toMatchObject({ status: 'CANCELLED' })
+      })
+
+      it('tells whoever runs a job of it to stop', async () => {
+        const events: StoreEvent[] = []
+        const stop = store.watch((event) => events.push(event))
+        await removed()
+        stop()
+        const stops = events.filter(({ kind }) => kind === 'stop')
+        expect(stops).toMatchObject([{ endpoint: 'ep', worker: 'w1', id: 'running', reason: 'expired' }])
+        expect(events).toContainEqual({ kind: 'changed', endpoint: 'ep', id: 'waiting', status: 'deleted' })
+      })
+
+      it('is made anew by whoever asks for it, empty, and by nobody who only keeps it', async () => {
+        await removed()
+        store = await engine.reopen()
+        expect(await store.endpoints.wasRemoved('ep')).toBe(true)
+        expect(await store.endpoints.keepEndpoint('ep')).toBe(false)
+        expect(await store.endpoints.findEndpoint('ep')).toBeUndefined()
+        // It was let in before, and goes with the others.
+        await submit('late')
+        expect(await statusOf('late')).toBeUndefined()
+        await store.endpoints.removeEndpoint('ep')
+        expect(await store.endpoints.ensureEndpoint('ep')).toBe(true)
+        expect(await store.endpoints.wasRemoved('ep')).toBe(false)
+        expect(await store.endpoints.ensureEndpoint('ep')).toBe(false)
+        expect(await store.jobs.list('ep', { count: 9, now: T0 })).toEqual({ jobs: [] })
+        await submit('anew', { idempotency: { key: 'k', bodyHash: 'another' } })
+        expect((await lease()).map(({ id }) => id)).toEqual(['anew'])
+      })
+
+      it('takes rounds when it has many, and others are served between them', async () => {
+        await store.endpoints.ensureEndpoint('other')
+        await Promise.all(Array.from({ length: 1_700 }, (_, n) => submit(`job-${n}`)))
+        let isOver = false
+        const removing = store.endpoints.removeEndpoint('ep').then(() => (isOver = true))
+        await submit('others', { endpoint: 'other' })
+        const ask = { endpoint: 'other', worker: 'w', count: 1, leaseMs: LEASE_MS, now: T0 }
+        expect([(await store.jobs.lease(ask)).length, isOver]).toEqual([1, false])
+        await removing
+        expect(await store.jobs.list('ep', { count: 9, now: T0 })).toEqual({ jobs: [] })
+      })
+
+      it('is nothing to remove twice, or when there never was one', async () => {
+        await removed()
+        await store.endpoints.removeEndpoint('ep')
+        await store.endpoints.removeEndpoint('never')
+        expect(await store.endpoints.wasRemoved('never')).toBe(false)
+        expect(await store.endpoints.keepEndpoint('never')).toBe(true)
+      })
+    })
+
+    describe('what a queue asks of its workers', () => {
+      const low = { policy: policySchema.parse({ lowPriority: true }) }
+      const load = async (now = T0): Promise<number[]> => {
+        const { waiting, waitingLowPriority, oldestWaitMs, arrived, ended } = await store.jobs.load('ep', now)
+        return [waiting, waitingLowPriority, oldestWaitMs, arrived, ended]
+      }
+
+      it('counts jobs of low priority apart, wherever they stand in line', async () => {
+        expect(await load()).toEqual([0, 0, 0, 0, 0])
+        for (let n = 0; n < 9; n += 1) await submit(`low-${n}`, { ...low, now: T0 + n })
+        expect(await load(T0 + 60)).toEqual([0, 9, 0, 0, 0])
+        await submit('first', { now: T0 + 10 })
+        await submit('low-9', { ...low, now: T0 + 20 })
+        await submit('second', { now: T0 + 30 })
+        expect(await load(T0 + 60)).toEqual([2, 10, 50, 2, 0])
+        expect(await lease(T0 + 60, 10)).toHaveLength(10)
+        expect(await load(T0 + 60)).toEqual([1, 1, 30, 2, 0])
+        store = await engine.reopen()
+        expect(await load(T0 + 60)).toEqual([1, 1, 30, 2, 0])
+      })
+
+      it('leases both kinds in the order of their submission', async () => {
+        for (const n of [0, 1, 2, 3, 4, 5]) await submit(`job-${n}`, n % 2 === 1 ? low : {})
+        const ids = (await lease(T0, 4)).map(({ id }) => id)
+        expect(ids).toEqual(['job-0', 'job-1', 'job-2', 'job-3'])
+        expect((await lease(T0, 4)).map(({ id }) => id)).toEqual(['job-4', 'job-5'])
+      })
+
+      it('counts a job that comes back by its kind, and no submission twice', async () => {
+        for (const more of [{}, low]) {
+          const id = 'policy' in more ? 'low' : 'job'
+          const isLow = 'policy' in more
+          const inLine = isLow ? [0, 1] : [1, 0]
+          await submit(id, more)
+          expect((await load()).slice(0, 2)).toEqual(inLine)
+          for (const back of ['release', 'lose', 'retry', 'lapse'] as const) {
+            const job = await leaseOne()
+            expect((await load()).slice(0, 2)).toEqual([0, 0])
+            await start(job)
+            if (back === 'release') await store.jobs.release(fence(job), T0)
+            if (back === 'lose') await store.jobs.lose(fence(job), { error: ERROR, executionMs: 1, now: T0 })
+            if (back === 'lapse') {
+              await store.jobs.sweep(T0, SERVED)
+              await store.jobs.extend('ep', [job], { now: T0, leaseMs: 0 })
+              await store.jobs.sweep(T0 + LEASE_MS, SERVED)
+            }
+            if (back === 'retry') {
+              await store.jobs.settle(fence(job), { event: 'fail', error: ERROR }, { now: T0 })
+              expect((await load())[4]).toBe(isLow ? 3 : 1)
+              await store.jobs.retry('ep', id, T0)
+            }
+            expect((await load()).slice(0, 2)).toEqual(inLine)
+          }
+          await store.jobs.settle(fence(await leaseOne()), { event: 'complete' }, { now: T0 })
+          // The submission of low priority does not count; its ends do.
+          expect(await load()).toEqual([0, 0, 0, 1, isLow ? 4 : 2])
+        }
+      })
+
+      it('counts none that is cancelled, purged, expired or deleted', async () => {
+        for (const gone of ['cancel', 'purge', 'setTtl', 'ttl'] as const) {
+          const ttl = gone === 'ttl' ? 10_000 : 86_400_000
+          await submit(`${gone}-job`, { policy: policySchema.parse({ ttl }) })
+          await submit(`${gone}-low`, { policy: policySchema.parse({ ttl, lowPriority: true }) })
+          expect((await load()).slice(0, 2)).toEqual([1, 1])
+          for (const id of [`${gone}-job`, `${gone}-low`]) {
+            if (gone === 'cancel') await store.jobs.cancel('ep', id, T0)
+            if (gone === 'setTtl') await store.jobs.setTtl('ep', id, 0, T0)
+          }
+          if (gone === 'purge') await store.jobs.purge('ep', T0)
+          if (gone === 'ttl') {
+            expect((await load(T0 + 10_000))[2]).toBe(0)
+            await store.jobs.sweep(T0 + 10_000, SERVED)
+          }
+          expect((await load()).slice(0, 3)).toEqual([0, 0, 0])
+        }
+        expect((await load()).slice(3)).toEqual([4, 0])
+      })
+
+      it('counts one submission of those that repeat a key', async () => {
+        for (const id of ['a', 'b']) await submit(id, { idempotency: { key: 'k', bodyHash: 'h' } })
+        expect(await load()).toEqual([1, 0, 0, 1, 0])
+      })
+    })
+
+    it('purges however many wait, and none that comes or comes back after it was asked', async () => {
+      const ids = Array.from({ length: 1100 }, (_one, at) => `job-${at}`)
+      await submit('back')
+      const held = await leaseOne()
+      await Promise.all(ids.map((id) => submit(id)))
+      const purging = store.jobs.purge('ep', T0)
+      await Promise.all([store.jobs.release(fence(held), T0), submit('new')])
+      expect(await purging).toBe(1100)
+      expect(await statusOf('back')).toBe('IN_QUEUE')
+      expect(await statusOf('new')).toBe('IN_QUEUE')
+      expect(await store.jobs.count('ep')).toMatchObject({ inQueue: 2 })
+      // The next one takes them.
+      expect(await store.jobs.purge('ep', T0)).toBe(2)
+    })
+
+    it('leases and lists the one job that is left behind thousands past their ttl', async () => {
+      await submit('first')
+      const ids = Array.from({ length: 2500 }, (_one, at) => `job-${at}`)
+      await Promise.all(ids.map((id) => submit(id, { policy: policySchema.parse({ ttl: 10_000 }) })))
+      await submit('last')
+      const later = T0 + 20_000
+      const page = await store.jobs.list('ep', { count: 2, now: later })
+      expect(page.jobs.map(({ id }) => id)).toEqual(['last', 'first'])
+      expect(page.next).toBeUndefined()
+      expect(await leaseOne(later)).toMatchObject({ id: 'first' })
+      expect(await leaseOne(later)).toMatchObject({ id: 'last' })
+      expect(await lease(later)).toEqual([])
     })
 
     it('purges only what waits, and says how many', async () => {
@@ -797,7 +1057,7 @@ export function describeStore(name: string, open: () => Promise<EngineUnderTest>
     it('withholds a job from the worker that let it lapse after a time it names, and from nobody else', async () => {
       await submit('job')
       await leaseOne(T0, 'w1')
-      await store.jobs.extendHeldBy('ep', 'w1', ['job'], T0 + LEASE_MS)
+      await store.jobs.extendHeldBy('ep', 'w1', ['job'], { now: T0, leaseMs: LEASE_MS })
       await store.jobs.sweep(T0, SERVED)
       await store.jobs.sweep(T0 + LEASE_MS, SERVED)
       expect(await statusOf('job', T0 + LEASE_MS)).toBe('IN_QUEUE')
@@ -814,7 +1074,7 @@ export function describeStore(name: string, open: () => Promise<EngineUnderTest>
     it('gives a worker back what it lost before the time it names', async () => {
       await submit('job')
       await leaseOne(T0, 'w1')
-      await store.jobs.extendHeldBy('ep', 'w1', ['job'], T0 + LEASE_MS)
+      await store.jobs.extendHeldBy('ep', 'w1', ['job'], { now: T0, leaseMs: LEASE_MS })
       await store.jobs.sweep(T0, SERVED)
       await store.jobs.sweep(T0 + LEASE_MS, SERVED)
       const ask = { endpoint: 'ep', worker: 'w1', count: 1, leaseMs: LEASE_MS, now: T0 + LEASE_MS + 1 }
@@ -884,7 +1144,7 @@ export function describeStore(name: string, open: () => Promise<EngineUnderTest>
         'TIMED_OUT by the sweeper': async () => {
           await start(await leaseOne())
           for (let now = T0; now <= T0 + 610_001; now += LEASE_MS) {
-            await store.jobs.extendHeldBy('ep', 'w1', ['job'], now + 2 * LEASE_MS)
+            await store.jobs.extendHeldBy('ep', 'w1', ['job'], { now, leaseMs: 2 * LEASE_MS })
             await store.jobs.sweep(now, SERVED)
           }
         },
@@ -979,6 +1239,16 @@ export function describeStore(name: string, open: () => Promise<EngineUnderTest>
       ])
       expect(await store.keys.findKey('h2')).toBeUndefined()
       expect(await store.keys.listKeys()).toEqual([KEY])
+    })
+
+    describeFleet(() => store)
+
+    it('takes a first key once, whoever brings it', async () => {
+      const bring = (n: number): Promise<boolean> =>
+        store.keys.addFirstKey({ ...KEY, id: `key_${n}`, hash: `h${n}` })
+      expect((await Promise.all([1, 2, 3].map(bring))).filter(Boolean)).toHaveLength(1)
+      expect(await store.keys.listKeys()).toHaveLength(1)
+      expect(await bring(4)).toBe(false)
     })
 
     it('has everything again after it was closed and opened', async () => {

@@ -4,7 +4,9 @@ import { isDeepStrictEqual } from 'node:util'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { transitions, type JobEvent } from '../../src/job/lifecycle.ts'
-import type { JobPage, LeasedJob, Store, StoreEvent } from '../../src/store/store.ts'
+import type { JobPage, LeasedJob } from '../../src/store/job-store.ts'
+import type { Store } from '../../src/store/store.ts'
+import type { StoreEvent } from '../../src/store/store-event.ts'
 import { steps, type Step, type Verb } from './history-steps.ts'
 import { isHere, ModelStore, type ModelDelivery } from './model.ts'
 import { LEASE_MS, nth, play, type Play, type Stage } from './plays.ts'
@@ -97,7 +99,7 @@ class World implements Stage {
 
   private constructor(engine: EngineOfHistory) {
     this.#engine = engine
-    this.model = new ModelStore({ isShared: engine.stores.length > 1 })
+    this.model = new ModelStore({ isShared: engine.stores.length > 1, endpoints: engine.endpoints })
   }
 
   /** `isServed`: a first sweep, which gives every lease time, is over when the history begins. */
@@ -356,7 +358,7 @@ class World implements Stage {
       read(`list ${endpoint}`, () => jobs.list(endpoint, { count: 100, now }), list, true)
       const waitedMs = model.headWaitedMs(endpoint, now)
       read(`headWaitedMs ${endpoint}`, () => jobs.headWaitedMs(endpoint, now), waitedMs)
-      reads.push(this.#compareCount(endpoint))
+      reads.push(this.#compareCount(endpoint), this.#compareLoad(endpoint))
     }
     read('nextDeliveryAt', () => webhooks.nextDeliveryAt(), model.nextDeliveryAt())
     await Promise.all(reads)
@@ -365,8 +367,6 @@ class World implements Stage {
   async #compareCount(endpoint: string): Promise<void> {
     const real = await this.#store.jobs.count(endpoint)
     const { pastInQueue, pastInProgress, ...expected } = this.model.count(endpoint, this.now)
-    const within = (value: number, least: number, past: number): number =>
-      value >= least && value <= least + past ? least : value
     const { inQueue, inProgress } = real
     same(
       `count ${endpoint}`,
@@ -378,6 +378,25 @@ class World implements Stage {
       expected,
     )
   }
+
+  async #compareLoad(endpoint: string): Promise<void> {
+    const real = await this.#store.jobs.load(endpoint, this.now)
+    const { past, pastLow, ...expected } = this.model.load(endpoint, this.now)
+    same(
+      `load ${endpoint}`,
+      {
+        ...real,
+        waiting: within(real.waiting, expected.waiting, past),
+        waitingLowPriority: within(real.waitingLowPriority, expected.waitingLowPriority, pastLow),
+      },
+      expected,
+    )
+  }
+}
+
+/** What is past its time may be counted or not. */
+function within(value: number, least: number, past: number): number {
+  return value >= least && value <= least + past ? least : value
 }
 
 function isDeletion(event: StoreEvent): boolean {

@@ -4,7 +4,6 @@ import { isAllowed, isEnded, transitions, type JobEvent, type JobStatus } from '
 import type { JobError } from '../../src/job/job.ts'
 import { limits } from '../../src/job/limits.ts'
 import type {
-  Delivery,
   End,
   Enqueued,
   Fence,
@@ -13,14 +12,15 @@ import type {
   JobRecord,
   JobStore,
   LeaseAsk,
+  LeaseTerm,
   LeasedJob,
   NewJob,
   Refused,
-  StopCause,
   StoredChunk,
-  StoreEvent,
   StreamRead,
-} from '../../src/store/store.ts'
+} from '../../src/store/job-store.ts'
+import type { StopCause, StoreEvent } from '../../src/store/store-event.ts'
+import type { Delivery } from '../../src/store/webhook-store.ts'
 
 export interface ModelJob {
   readonly made: NewJob
@@ -76,13 +76,19 @@ export class ModelStore {
   /** Several servers use the store: a round of one of them counts for all. */
   readonly #isShared: boolean
   readonly #sums = new Map<string, { completed: number; failed: number; retried: number }>()
+  readonly #arrived = new Map<string, number>()
   readonly #sweepers = new Set<string>()
-  #sweptAt: number | undefined
+  /** When each part of the store was swept last, or was caught up with: of servers that share it, each endpoint is one. */
+  readonly #sweptAt = new Map<string, number>()
+  readonly #caughtUp = new Set<string>()
+  readonly #parts: readonly string[]
+  #servedMs = 0
   #submissions = 0
   #places = 0
 
-  constructor({ isShared }: { isShared: boolean }) {
+  constructor({ isShared, endpoints }: { isShared: boolean; endpoints: readonly string[] }) {
     this.#isShared = isShared
+    this.#parts = isShared ? endpoints : ['all']
   }
 
   enqueue(made: NewJob): Enqueued {
@@ -116,6 +122,8 @@ export class ModelStore {
       leaseIndex: 0,
       readIndex: 0,
     })
+    const arrived = this.#arrived.get(made.endpoint) ?? 0
+    this.#arrived.set(made.endpoint, arrived + (made.policy.lowPriority ? 0 : 1))
     this.events.push({ kind: 'queued', endpoint: made.endpoint })
     return { kind: 'created', id: made.id, status: 'IN_QUEUE' }
   }
@@ -123,6 +131,7 @@ export class ModelStore {
   /** The tokens are the store's to make: `bindLease` says which it made. */
   lease(ask: LeaseAsk): LeasedJob[] {
     const { worker, notLostSince, now } = ask
+    this.#catchUp(ask.endpoint, now)
     const isWithheld = ({ lapse }: ModelJob): boolean =>
       notLostSince !== undefined && lapse?.worker === worker && lapse.at > notLostSince
     const next = this.#waiting(ask.endpoint, now).filter((job) => !isWithheld(job))
@@ -146,21 +155,24 @@ export class ModelStore {
   }
 
   start(fence: Fence, { agoMs, graceMs, leaseMs, now }: Report<'start'>): FencedAnswer {
+    this.#catchUp(fence.endpoint, now)
     const job = this.#held(fence, now)
     if (!job) return 'stale'
     if (job.startedAt === undefined) startClocks(job, now - agoMs, graceMs)
     this.happened.add('start')
-    this.#extend(job, now + leaseMs)
+    this.#extend(job, { now, leaseMs })
     return 'accepted'
   }
 
-  extend(endpoint: string, leases: readonly { id: string; lease: string }[], until: number): Set<string> {
-    const stale = leases.filter(({ id, lease }) => !this.#extend(this.#held({ endpoint, id, lease }), until))
+  extend(endpoint: string, leases: readonly { id: string; lease: string }[], term: LeaseTerm): Set<string> {
+    this.#catchUp(endpoint, term.now)
+    const stale = leases.filter(({ id, lease }) => !this.#extend(this.#held({ endpoint, id, lease }), term))
     return new Set(stale.map(({ lease }) => lease))
   }
 
-  extendHeldBy(endpoint: string, worker: string, ids: readonly string[], until: number): Set<string> {
-    return new Set(ids.filter((id) => !this.#extend(this.#held({ endpoint, id, worker }), until)))
+  extendHeldBy(endpoint: string, worker: string, ids: readonly string[], term: LeaseTerm): Set<string> {
+    this.#catchUp(endpoint, term.now)
+    return new Set(ids.filter((id) => !this.#extend(this.#held({ endpoint, id, worker }), term)))
   }
 
   appendChunks(fence: Fence, { firstOrdinal, chunks, now }: Report<'appendChunks'>): Answer<'appendChunks'> {
@@ -326,6 +338,26 @@ export class ModelStore {
     }
   }
 
+  /** What is past and not yet swept may be in the first two or not. */
+  load(endpoint: string, now: number): Answer<'load'> & { past: number; pastLow: number } {
+    const inLine = [...this.jobs.values()].filter(
+      ({ made, status }) => made.endpoint === endpoint && status === 'IN_QUEUE',
+    )
+    const numberOf = (isLow: boolean, isPast: boolean): number =>
+      inLine.filter((job) => job.made.policy.lowPriority === isLow && isHere(job, now) !== isPast).length
+    const first = this.#waiting(endpoint, now).find(({ made }) => !made.policy.lowPriority)
+    const { completed, failed } = this.#sumsOf(endpoint)
+    return {
+      waiting: numberOf(false, false),
+      waitingLowPriority: numberOf(true, false),
+      oldestWaitMs: first ? Math.max(0, now - first.idleFrom - first.ranMs) : 0,
+      arrived: this.#arrived.get(endpoint) ?? 0,
+      ended: completed + failed,
+      past: numberOf(false, true),
+      pastLow: numberOf(true, true),
+    }
+  }
+
   headWaitedMs(endpoint: string, now: number): number {
     const [head] = this.#waiting(endpoint, now)
     return head ? Math.max(0, now - head.idleFrom - head.ranMs) : 0
@@ -365,7 +397,7 @@ export class ModelStore {
 
   /** The store was closed, or its process died, and another has opened it. */
   reopened(): void {
-    if (!this.#isShared) this.#sweptAt = undefined
+    if (!this.#isShared) this.#sweptAt.clear()
   }
 
   #grantUnservedTime(
@@ -373,15 +405,32 @@ export class ModelStore {
     { leaseMs, servedMs }: { leaseMs: number; servedMs: number },
     sweeper: string,
   ): void {
-    const sweptAt = this.#sweptAt
-    const gap = sweptAt === undefined ? 0 : now - sweptAt
     const isFirst = !this.#sweepers.has(sweeper)
     this.#sweepers.add(sweeper)
-    this.#sweptAt = now
-    if (sweptAt !== undefined && gap <= servedMs) return
-    const atLeast = sweptAt === undefined || isFirst ? now + leaseMs : 0
+    this.#servedMs = servedMs
+    for (const part of this.#parts) {
+      const sweptAt = this.#sweptAt.get(part)
+      const wasCaughtUp = this.#caughtUp.delete(part)
+      this.#sweptAt.set(part, now)
+      const gap = sweptAt !== undefined && now - sweptAt > servedMs ? now - sweptAt : 0
+      const isNew = sweptAt === undefined || (isFirst && (gap > 0 || wasCaughtUp))
+      this.#giveTime(part, { gap, atLeast: isNew ? now + leaseMs : 0 })
+    }
+  }
+
+  /** Who comes before the sweep makes up for the time as that would. */
+  #catchUp(endpoint: string, now: number): void {
+    const part = this.#isShared ? endpoint : 'all'
+    const sweptAt = this.#sweptAt.get(part)
+    if (sweptAt === undefined || now - sweptAt <= this.#servedMs) return
+    this.#sweptAt.set(part, now)
+    this.#caughtUp.add(part)
+    this.#giveTime(part, { gap: now - sweptAt, atLeast: 0 })
+  }
+
+  #giveTime(part: string, { gap, atLeast }: { gap: number; atLeast: number }): void {
     for (const job of this.jobs.values()) {
-      if (!job.lease) continue
+      if (!job.lease || (this.#isShared && job.made.endpoint !== part)) continue
       job.lease.until = Math.max(job.lease.until + gap, atLeast)
       if (job.deadline !== undefined) job.deadline = Math.max(job.deadline + gap, atLeast)
     }
@@ -464,9 +513,9 @@ export class ModelStore {
     this.events.push({ kind: 'stop', endpoint, worker, id, lease: lease?.token ?? '', reason })
   }
 
-  #extend(job: ModelJob | undefined, until: number): boolean {
+  #extend(job: ModelJob | undefined, { now, leaseMs }: LeaseTerm): boolean {
     if (!job?.lease) return false
-    job.lease.until = Math.max(job.lease.until, until)
+    job.lease.until = Math.max(job.lease.until, now + leaseMs)
     job.lease.isSpokenOf = true
     return true
   }

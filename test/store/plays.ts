@@ -2,7 +2,8 @@
 
 import { policySchema } from '../../src/job/job.ts'
 import { isAllowed } from '../../src/job/lifecycle.ts'
-import type { End, Fence, LeasedJob, NewChunk, NewJob, Store } from '../../src/store/store.ts'
+import type { End, Fence, LeasedJob, NewChunk, NewJob } from '../../src/store/job-store.ts'
+import type { Store } from '../../src/store/store.ts'
 import type { Claim, Verb } from './history-steps.ts'
 import { isHere, type ModelJob, type ModelStore } from './model.ts'
 
@@ -90,15 +91,15 @@ function lease(verb: Of<'lease'>, { model, endpoints, now }: Stage): Play {
 
 function extend(verb: Of<'extend'> | Of<'extendHeldBy'>, stage: Stage): Play | undefined {
   const { model, now } = stage
-  const until = now + verb.forMs
+  const term = { now, leaseMs: verb.forMs }
   if (verb.kind === 'extendHeldBy') {
     const here = [...model.jobs.values()].filter((job) => isHere(job, now)).map(({ made }) => made)
     const ids = here.filter(({ endpoint }) => endpoint === stage.endpoints[0]).map(({ id }) => id)
     const [endpoint] = stage.endpoints
     return {
       words: `extendHeldBy ${verb.worker} ${ids.join(', ')} for ${verb.forMs}`,
-      ask: (store) => store.jobs.extendHeldBy(endpoint, verb.worker, ids, until),
-      answer: () => model.extendHeldBy(endpoint, verb.worker, ids, until),
+      ask: (store) => store.jobs.extendHeldBy(endpoint, verb.worker, ids, term),
+      answer: () => model.extendHeldBy(endpoint, verb.worker, ids, term),
     }
   }
   const fences = verb.claims.flatMap((claim) => fenceOf(claim, stage, 'here') ?? [])
@@ -107,8 +108,8 @@ function extend(verb: Of<'extend'> | Of<'extendHeldBy'>, stage: Stage): Play | u
   if (endpoint === undefined) return undefined
   return {
     words: `extend ${leases.map(({ id, lease: token }) => `${id} under ${token}`).join(', ')} for ${verb.forMs}`,
-    ask: (store) => store.jobs.extend(endpoint, leases, until),
-    answer: () => model.extend(endpoint, leases, until),
+    ask: (store) => store.jobs.extend(endpoint, leases, term),
+    answer: () => model.extend(endpoint, leases, term),
   }
 }
 

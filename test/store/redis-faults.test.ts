@@ -9,11 +9,25 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { policySchema } from '../../src/job/job.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 import { openStore } from '../../src/store/open-store.ts'
+import type { Key } from '../../src/resource/key.ts'
+import { templateFrom, type Template } from '../../src/resource/template.ts'
 import { Connection } from '../../src/store/redis/connection.ts'
-import type { LeasedJob, Store, StoreEvent } from '../../src/store/store.ts'
+import { openRedisStore } from '../../src/store/redis/redis-store.ts'
+import type { LeasedJob } from '../../src/store/job-store.ts'
+import type { Store } from '../../src/store/store.ts'
+import type { StoreEvent } from '../../src/store/store-event.ts'
 import { temporaryDir } from '../support/processes.ts'
 import { Facts } from '../support/facts.ts'
-import { DURABLE, isRedisMissing, startRedis, startRedisCluster, type RedisServer } from '../support/redis.ts'
+import {
+  DURABLE,
+  isRedisMissing,
+  moveSlot,
+  slotOwner,
+  startClusterOfOne,
+  startRedis,
+  startRedisCluster,
+  type RedisServer,
+} from '../support/redis.ts'
 import { switchedLink, type SwitchedLink } from '../support/switched-link.ts'
 
 const LONG = { timeout: 20_000, interval: 50 }
@@ -36,20 +50,14 @@ async function replicaThrough(
   master: RedisServer,
   ...settings: string[]
 ): Promise<RedisServer> {
-  const replica = await redis(
-    '--replicaof',
-    `127.0.0.1 ${port}`,
-    '--repl-diskless-sync-delay',
-    '0',
-    ...settings,
-  )
+  const replica = await redis('--replicaof', `127.0.0.1 ${port}`, ...settings)
   await expect.poll(() => replica.cli('info', 'replication'), LONG).toContain('master_link_status:up')
   await expect.poll(() => master.cli('info', 'replication'), LONG).toContain('state=online')
   return replica
 }
 
-async function link(server: RedisServer): Promise<SwitchedLink> {
-  const made = await switchedLink(server.port)
+async function link(server: RedisServer, delayMs = 0): Promise<SwitchedLink> {
+  const made = await switchedLink(server.port, delayMs)
   onTestFinished(() => made.close())
   return made
 }
@@ -61,12 +69,17 @@ async function open(url: string, options: { replicas?: number } = {}): Promise<S
   return store
 }
 
-function submit(store: Store, id: string, { bytes = 10, endpoint = 'ep' } = {}): Promise<unknown> {
+function submit(
+  store: Store,
+  id: string,
+  { bytes = 10, endpoint = 'ep', webhook }: { bytes?: number; endpoint?: string; webhook?: string } = {},
+): Promise<unknown> {
   return store.jobs.enqueue({
     endpoint,
     id,
     input: Buffer.from(JSON.stringify('x'.repeat(bytes))),
     policy: policySchema.parse({}),
+    ...(webhook !== undefined && { webhook }),
     retentionMs: 600_000,
     now: store.clock.now(),
   })
@@ -84,6 +97,13 @@ const complete = (store: Store, { id, lease: token }: LeasedJob, endpoint = 'ep'
     { event: 'complete', output: Buffer.from('1') },
     { now: store.clock.now() },
   )
+
+/** Takes its machine's time from it, so that connections stand and say nothing; answers how to signal to it. */
+async function halted(server: RedisServer): Promise<(name: 'SIGCONT') => void> {
+  const pid = Number(/process_id:(\d+)/.exec(await server.cli('info', 'server'))?.[1])
+  process.kill(pid, 'SIGSTOP')
+  return (name) => void process.kill(pid, name)
+}
 
 const codeOf = (promise: Promise<unknown>): Promise<unknown> =>
   promise.then(
@@ -165,6 +185,23 @@ describe.skipIf(isRedisMissing)('a Redis that goes wrong', () => {
     expect(await lease(store)).toHaveLength(1)
   })
 
+  it('makes anew what is missing of an endpoint, all of it, however often that is refused', async () => {
+    const server = await redis()
+    const store = await open(server.url)
+    await store.ping(['ep'])
+    expect(await store.endpoints.ensureEndpoint('ep')).toBe(false)
+    for (const key of ['longshore:endpoints', 'longshore:{ep}']) {
+      await server.cli('del', key)
+      expect(await codeOf(store.ping(['ep']))).toBe('STORE_UNAVAILABLE')
+      await server.cli('config', 'set', 'min-replicas-to-write', '1')
+      expect(await codeOf(store.endpoints.ensureEndpoint('ep'))).toBe('STORE_UNAVAILABLE')
+      await server.cli('config', 'set', 'min-replicas-to-write', '0')
+      expect(await store.endpoints.ensureEndpoint('ep')).toBe(true)
+      expect(await store.endpoints.ensureEndpoint('ep')).toBe(false)
+      await store.ping(['ep'])
+    }
+  })
+
   it('tells whoever waits to look once Redis is back', async () => {
     const server = await redis(...DURABLE)
     const store = await open(server.url)
@@ -175,6 +212,94 @@ describe.skipIf(isRedisMissing)('a Redis that goes wrong', () => {
     await expect.poll(() => codeOf(store.ping()), LONG).toBe('STORE_UNAVAILABLE')
     await server.start()
     await events.first(({ kind }) => kind === 'missed')
+  })
+
+  it('notices a message that was lost as fast with many endpoints as with one', async () => {
+    const server = await redis()
+    const far = await link(server, 5)
+    const near = await open(server.url)
+    const names = Array.from({ length: 400 }, (_one, at) => `ep-${at}`)
+    await Promise.all(names.map((name) => near.endpoints.ensureEndpoint(name)))
+    const store = await open(`redis://127.0.0.1:${far.port}`)
+    const events = new Facts<StoreEvent>()
+    onTestFinished(store.watch((event) => events.add(event)))
+    const last = names.at(-1)!
+    const missed = (event: StoreEvent): boolean => event.kind === 'missed' && event.endpoint === last
+    // What is there before a server looks for the first time is no news.
+    const begin = systemClock.monotonic()
+    await expect
+      .poll(async () => {
+        // A number is taken, and its message comes to nobody.
+        await server.cli('hincrby', `longshore:{${last}}`, 'events', '1')
+        return events.all.some(missed)
+      }, LONG)
+      .toBe(true)
+    expect(systemClock.monotonic() - begin).toBeLessThan(2_500)
+  })
+
+  it('takes a message that it cannot read for one that was lost, and passes over what it does not know', async () => {
+    const server = await redis()
+    const warnings: string[] = []
+    const store = await openStore(server.url, { warn: (sentence) => void warnings.push(sentence) })
+    onTestFinished(() => store.close())
+    await store.endpoints.ensureEndpoint('ep')
+    const events = new Facts<StoreEvent>()
+    onTestFinished(store.watch((event) => events.add(event)))
+    const publish = (text: string): Promise<string> => server.cli('publish', 'longshore:{ep}:events:0', text)
+    for (const text of ['garbage', '', '{}', '[1]', '[-1,"o",[]]']) expect(await publish(text)).toBe('1')
+    await publish('[1,"o",[["newkind","x"],["changed","job","ODD"],["chunks","job"]]]')
+    expect(await events.first(({ kind }) => kind === 'chunks')).toMatchObject({ id: 'job' })
+    await events.first(({ kind }) => kind === 'missed')
+    expect(events.all.filter(({ kind }) => kind === 'changed')).toEqual([])
+    expect(warnings).toEqual([expect.stringContaining('the channel longshore:{ep}:events:0')])
+  })
+
+  it('is not available to a user from whom a right was taken, and says which', async () => {
+    const server = await redis()
+    await server.cli('acl', 'setuser', 'user', 'on', '>word', '~*', '&*', '+@all')
+    const store = await open(server.url.replace('//', '//user:word@'))
+    await server.cli('acl', 'setuser', 'user', '-zadd', '-hmget')
+    for (const asked of [submit(store, 'job'), store.endpoints.findEndpoint('ep')])
+      await expect(asked).rejects.toMatchObject({
+        code: 'STORE_UNAVAILABLE',
+        message: expect.stringContaining('ACL SETUSER') as string,
+      })
+  })
+
+  it('counts no request that it refuses for want of a right', async () => {
+    const server = await redis()
+    await server.cli('acl', 'setuser', 'user', 'on', '>word', '~*', '&*', '+@all')
+    const store = await open(server.url.replace('//', '//user:word@'))
+    const enter = (bucket: string): ReturnType<Store['rates']['enter']> =>
+      store.rates.enter({ endpoint: 'ep', bucket, limit: 9, atATime: 9, now: store.clock.now() })
+    for (const right of ['zadd', 'hincrby', 'pexpire']) {
+      await server.cli('acl', 'setuser', 'user', `-${right}`)
+      await expect(enter(right)).rejects.toMatchObject({ code: 'STORE_UNAVAILABLE' })
+      await server.cli('acl', 'setuser', 'user', `+${right}`)
+      expect(
+        await server.cli('exists', `longshore:{ep}:rate:${right}`, `longshore:{ep}:inside:${right}`),
+      ).toBe('0')
+      expect(await enter(right)).toMatchObject({ state: 'in', counted: 1 })
+    }
+  })
+
+  it('tells nothing to whoever uses another database of it', async () => {
+    const server = await redis()
+    const [store, other, beside] = [
+      await open(`${server.url}/4`),
+      await open(`${server.url}/4`),
+      await open(`${server.url}/5`),
+    ]
+    const events = new Facts<StoreEvent>()
+    onTestFinished(store.watch((event) => events.add(event)))
+    const end = async (by: Store, id: string): Promise<void> => {
+      await submit(by, id)
+      await by.jobs.cancel('ep', id, by.clock.now())
+    }
+    await end(beside, 'beside')
+    await end(other, 'here')
+    await events.first((event) => event.kind === 'changed' && event.id === 'here')
+    expect(events.all.filter((event) => 'id' in event && event.id === 'beside')).toEqual([])
   })
 
   it('is not available while Redis reads its data, and then is', { timeout: 60_000 }, async () => {
@@ -209,7 +334,9 @@ describe.skipIf(isRedisMissing)('a Redis that goes wrong', () => {
     expect(await find(store, 'ends')).toMatchObject({ status: 'IN_PROGRESS' })
     const asked = { endpoint: 'ep', bucket: 'b', limit: 10, now: store.clock.now() }
     expect(await store.rates.enter(asked)).toMatchObject({ state: 'in' })
-    expect(await store.jobs.extend('ep', [stays!], store.clock.now() + LEASE_MS)).toEqual(new Set())
+    expect(await store.jobs.extend('ep', [stays!], { now: store.clock.now(), leaseMs: LEASE_MS })).toEqual(
+      new Set(),
+    )
     expect(await complete(store, ends!)).toBe('accepted')
     expect(await store.jobs.cancel('ep', 'stays', store.clock.now())).toMatchObject({ status: 'CANCELLED' })
     expect(await lease(store)).toHaveLength(1)
@@ -219,6 +346,19 @@ describe.skipIf(isRedisMissing)('a Redis that goes wrong', () => {
     await open(server.url)
     await server.cli('config', 'set', 'maxmemory', '0')
     await submit(store, 'new')
+  })
+
+  it('is not available for an input that Redis takes no more, and is for the next', async () => {
+    const server = await redis()
+    const store = await open(server.url)
+    await server.cli('config', 'set', 'proto-max-bulk-len', '1mb')
+    await expect(submit(store, 'large', { bytes: 3_000_000 })).rejects.toMatchObject({
+      code: 'STORE_UNAVAILABLE',
+      // Redis says why and ends the connection, which may be over before its words are read.
+      message: expect.stringMatching(/Raise its proto-max-bulk-len|lost before it had answered/) as string,
+    })
+    await available(store)
+    await submit(store, 'small')
   })
 
   it('gives up a connection that leads nowhere within seconds, and makes another', async () => {
@@ -239,6 +379,42 @@ describe.skipIf(isRedisMissing)('a Redis that goes wrong', () => {
     onTestFinished(store.watch((event) => events.add(event)))
     await submit(other, 'of another')
     await events.first(({ kind }) => kind === 'queued')
+  })
+
+  it('finds out once for all that Redis says nothing, until it does', { timeout: 60_000 }, async () => {
+    const server = await redis()
+    const store = await open(server.url)
+    for (let at = 0; at < 10; at += 1) await store.endpoints.ensureEndpoint(`ep-${at}`)
+    const signal = await halted(server)
+    const all = (): Promise<unknown[]> =>
+      Promise.all(
+        [submit(store, 'job'), store.ping(), store.jobs.sweep(store.clock.now(), SERVED)].map(codeOf),
+      )
+    const begin = systemClock.monotonic()
+    expect(new Set(await all())).toEqual(new Set(['STORE_UNAVAILABLE']))
+    expect(systemClock.monotonic() - begin).toBeLessThan(7_000)
+    const again = systemClock.monotonic()
+    for (let times = 0; times < 20; times += 1)
+      expect(new Set(await all())).toEqual(new Set(['STORE_UNAVAILABLE']))
+    expect(systemClock.monotonic() - again).toBeLessThan(2_000)
+    signal('SIGCONT')
+    await available(store)
+    expect(await codeOf(submit(store, 'after'))).toBe('ok')
+  })
+
+  it('keeps nobody waiting for a Redis that says nothing once its server goes', async () => {
+    const server = await redis()
+    const store = await openStore(server.url)
+    await store.endpoints.ensureEndpoint('ep')
+    await store.leave()
+    expect(await codeOf(submit(store, 'answered'))).toBe('ok')
+    await halted(server)
+    const begin = systemClock.monotonic()
+    const asked = codeOf(submit(store, 'job'))
+    await store.leave()
+    expect(await asked).toBe('STORE_UNAVAILABLE')
+    await store.close()
+    expect(systemClock.monotonic() - begin).toBeLessThan(3_000)
   })
 
   it('waits for a Redis that is slow for a while, and is bounded when it is for long', async () => {
@@ -300,6 +476,8 @@ describe.skipIf(isRedisMissing)('a failover', () => {
     await replica.cli('replicaof', 'no', 'one')
     proxy.lead(replica.port)
     await load.stop()
+    // Nothing is acknowledged before the new master has a replica of its own.
+    if (replicas > 0) await replicaOf(replica)
     await available(store)
     return { store, replica, done, acknowledged: load.acknowledged }
   }
@@ -342,9 +520,37 @@ describe.skipIf(isRedisMissing)('a failover', () => {
     const store = await open(master.url)
     await submit(store, 'job')
     await replica.kill()
-    await expect.poll(() => codeOf(submit(store, 'other')), LONG).toBe('STORE_UNAVAILABLE')
+    // Until the master knows that the replica is gone it takes what comes: each try is another job.
+    const tries: string[] = []
+    const next = (): string => (tries.push(`job-${tries.length}`), tries.at(-1)!)
+    await expect.poll(() => codeOf(submit(store, next())), LONG).toBe('STORE_UNAVAILABLE')
     expect(await find(store, 'job')).toBeDefined()
-    expect(await find(store, 'other')).toBeUndefined()
+    expect(await find(store, tries.at(-1)!)).toBeUndefined()
+    // Whoever asks whether the store is there is told the same.
+    expect(await codeOf(store.ping())).toBe('STORE_UNAVAILABLE')
+  })
+
+  it('shows nobody a result that a failover would undo, with --redis-wait', async () => {
+    const master = await redis(...DURABLE, '--min-replicas-to-write', '1')
+    const wire = await link(master)
+    const replica = await replicaThrough(wire.port, master, ...DURABLE)
+    const address = await link(master)
+    const url = `redis://127.0.0.1:${address.port}`
+    const [one, other] = [await open(url, { replicas: 1 }), await open(url, { replicas: 1 })]
+    await submit(one, 'job')
+    const [leased] = await lease(one)
+    wire.swallow()
+    const settled = codeOf(complete(one, leased!))
+    await expect.poll(() => master.cli('hget', 'longshore:{ep}:job:job', 'status'), LONG).toBe('COMPLETED')
+    expect(await codeOf(find(other, 'job'))).toBe('STORE_UNAVAILABLE')
+    expect(await settled).toBe('STORE_UNAVAILABLE')
+    await master.kill()
+    await replica.cli('replicaof', 'no', 'one')
+    address.lead(replica.port)
+    await replicaOf(replica)
+    await available(one)
+    expect(await find(one, 'job')).toMatchObject({ status: 'IN_PROGRESS' })
+    expect(await complete(one, leased!)).toBe('accepted')
   })
 
   it('waits once for all that is written together', async () => {
@@ -449,16 +655,39 @@ describe.skipIf(isRedisMissing)('a cluster that changes', () => {
     expect((await lease(store, 5)).map(({ id }) => id)).toEqual(['one', 'two'])
   })
 
+  it('gives a unique name of the fleet once while their slot is half moved', async () => {
+    const cluster = await startRedisCluster()
+    onTestFinished(() => cluster.stop())
+    const { templates } = (await open(cluster.url)).fleet
+    const made = (id: string, name: string): Template => templateFrom({ name, imageName: 'image:1' }, id)
+    for (const id of ['one', 'two']) await templates.add(made(id, id))
+    const from = await slotOwner(cluster, 'longshore:{:fleet}:templates')
+    const to = cluster.nodes.find((node) => node !== from)!
+    await moveSlot({
+      from,
+      to,
+      key: 'longshore:{:fleet}:templates:names',
+      half: async () => {
+        const tries = [
+          templates.add(made('three', 'one')),
+          templates.replace(made('two', 'one'), 1),
+          templates.remove('one'),
+        ]
+        expect(await Promise.all(tries.map(codeOf))).toEqual(tries.map(() => 'STORE_UNAVAILABLE'))
+      },
+    })
+    await expect.poll(() => codeOf(templates.list()), LONG).toBe('ok')
+    expect(await templates.add(made('three', 'one'))).toBe(false)
+    expect(await templates.replace(made('two', 'one'), 1)).toBe('taken')
+    expect((await templates.list()).map(({ value: { name } }) => name)).toEqual(['one', 'two'])
+  })
+
   it('says so while a master is gone, and goes on when it is back', { timeout: 60_000 }, async () => {
     const cluster = await startRedisCluster(3, [...DURABLE, '--cluster-node-timeout', '1000'])
     onTestFinished(() => cluster.stop())
     const store = await open(cluster.url)
     await submit(store, 'before')
-    const slot = await cluster.nodes[0]!.cli('cluster', 'keyslot', 'longshore:{ep}')
-    const counts = await Promise.all(
-      cluster.nodes.map((node) => node.cli('cluster', 'countkeysinslot', slot)),
-    )
-    const owner = cluster.nodes[counts.findIndex((count) => count !== '0')]!
+    const owner = await slotOwner(cluster, 'longshore:{ep}')
     await owner.kill()
     expect(await codeOf(submit(store, 'meanwhile'))).toBe('STORE_UNAVAILABLE')
     expect(await codeOf(store.ping())).toBe('STORE_UNAVAILABLE')
@@ -466,6 +695,177 @@ describe.skipIf(isRedisMissing)('a cluster that changes', () => {
     await available(store)
     await expect.poll(() => codeOf(submit(store, 'after')), LONG).toBe('ok')
     expect(await find(store, 'before')).toBeDefined()
+  })
+})
+
+describe.skipIf(isRedisMissing)('a cluster of which one master is gone', () => {
+  const keys = (names: readonly string[]): string[] => names.map((name) => `longshore:{${name}}`)
+
+  async function withoutOne() {
+    const settings = ['--cluster-node-timeout', '1000', '--cluster-require-full-coverage', 'no']
+    const cluster = await startRedisCluster(3, settings)
+    onTestFinished(() => cluster.stop())
+    let aheadMs = 0
+    const clock = { ...systemClock, monotonic: () => systemClock.monotonic() + aheadMs }
+    const store = await openRedisStore({ url: cluster.url, clock })
+    onTestFinished(() => store.close())
+    const key: Key = { id: 'key_1', name: 'ours', permissions: ['read'], createdAt: 0 }
+    await store.keys.addKey({ ...key, hash: 'hash' })
+    await store.keys.findKey('hash')
+    const names = Array.from({ length: 12 }, (_one, at) => `ep-${at}`)
+    for (const name of names) await store.endpoints.ensureEndpoint(name)
+    const gone = await slotOwner(cluster, 'longshore:endpoints')
+    const owners = await Promise.all(keys(names).map((one) => slotOwner(cluster, one)))
+    const [away = '', here = ''] = [true, false].map((isGone) =>
+      names.find((_name, at) => (owners[at] === gone) === isGone),
+    )
+    return { store, gone, away, here, cluster, pass: (ms: number) => (aheadMs += ms) }
+  }
+
+  it('does what is to be done for the endpoints of the others', { timeout: 60_000 }, async () => {
+    const { store, gone, away, here, cluster } = await withoutOne()
+    const events = new Facts<StoreEvent>()
+    onTestFinished(store.watch((event) => events.add(event)))
+    for (const endpoint of [away, here]) {
+      await submit(store, 'runs', { endpoint })
+      await lease(store, 1, endpoint)
+      await submit(store, 'ends', { endpoint, webhook: 'https://receiver.example/' })
+      await store.jobs.cancel(endpoint, 'ends', store.clock.now())
+      await store.jobs.sweep(store.clock.now(), SERVED)
+    }
+    await gone.kill()
+    await expect.poll(() => codeOf(store.jobs.count(away)), LONG).toBe('STORE_UNAVAILABLE')
+    const claim = { count: 10, holdMs: 10_000, without: [], now: store.clock.now() }
+    const claimed = await store.webhooks.claimDeliveries(claim)
+    expect(claimed.map(({ record }) => record.endpoint)).toEqual([here])
+    // What is due later where nobody answers is not known.
+    expect(await codeOf(store.webhooks.nextDeliveryAt())).toBe('STORE_UNAVAILABLE')
+    // Somebody who waits here is still told to look when a message is lost.
+    const owner = await slotOwner(
+      { ...cluster, nodes: cluster.nodes.filter((node) => node !== gone) },
+      `longshore:{${here}}`,
+    )
+    const isMissed = (event: StoreEvent): boolean => event.kind === 'missed' && event.endpoint === here
+    const before = events.all.filter(isMissed).length
+    await expect
+      .poll(async () => {
+        await owner.cli('hincrby', `longshore:{${here}}`, 'events', '1')
+        return events.all.filter(isMissed).length
+      }, LONG)
+      .toBeGreaterThan(before)
+    const later = store.clock.now() + LEASE_MS
+    expect(await codeOf(store.jobs.sweep(later, { leaseMs: LEASE_MS, servedMs: 60_000 }))).toBe(
+      'STORE_UNAVAILABLE',
+    )
+    expect(await store.jobs.find(here, 'runs', later)).toMatchObject({ status: 'IN_QUEUE' })
+  })
+
+  it('knows the keys that were asked with for ten seconds more', { timeout: 60_000 }, async () => {
+    const { store, cluster, pass } = await withoutOne()
+    await (await slotOwner(cluster, 'longshore:keys')).kill()
+    expect(await store.keys.findKey('hash')).toMatchObject({ id: 'key_1' })
+    expect(await codeOf(store.keys.findKey('another'))).toBe('STORE_UNAVAILABLE')
+    pass(10_000)
+    expect(await codeOf(store.keys.findKey('hash'))).toBe('STORE_UNAVAILABLE')
+  })
+
+  it('opens nothing with a key that was revoked', async () => {
+    const server = await redis()
+    const [store, other] = [await open(server.url), await open(server.url)]
+    for (const id of ['here', 'there']) {
+      await store.keys.addKey({ id, name: id, permissions: ['read'], createdAt: 0, hash: id })
+      await store.keys.findKey(id)
+    }
+    await store.keys.revokeKey('here')
+    await other.keys.revokeKey('there')
+    for (const id of ['here', 'there']) expect(await store.keys.findKey(id)).toBeUndefined()
+    await server.kill()
+    for (const id of ['here', 'there']) expect(await codeOf(store.keys.findKey(id))).toBe('STORE_UNAVAILABLE')
+  })
+})
+
+describe.skipIf(isRedisMissing)('a cluster of which an answer is lost', () => {
+  it('is asked nothing a second time', async () => {
+    const server = await startClusterOfOne()
+    onTestFinished(() => server.stop())
+    const proxy = await link(server)
+    await server.announce(proxy.port)
+    const store = await open(`redis+cluster://127.0.0.1:${proxy.port}`)
+    for (const id of ['one', 'two', 'three']) await submit(store, id)
+    const asked = async (ask: () => Promise<unknown>): Promise<void> => {
+      proxy.loseAnswer('evalsha')
+      const before = proxy.lost
+      expect(await codeOf(ask())).toBe('STORE_UNAVAILABLE')
+      expect(proxy.lost).toBe(before + 1)
+      await available(store)
+    }
+    await asked(() => lease(store))
+    expect(await store.jobs.count('ep')).toMatchObject({ inQueue: 2, inProgress: 1 })
+    const fence = { endpoint: 'ep', id: 'one', worker: 'w' }
+    const chunks = [{ output: Buffer.from('1') }]
+    await asked(() => store.jobs.appendChunks(fence, { chunks, now: store.clock.now() }))
+    const read = { after: 0, maxBytes: 1000, now: store.clock.now() }
+    expect(await store.jobs.readChunks('ep', 'one', read)).toMatchObject({ lastIndex: 1 })
+    const error = { type: 'Error', message: 'm', code: 'HANDLER_ERROR' } as const
+    await asked(() => store.jobs.settle(fence, { event: 'fail', error }, { now: store.clock.now() }))
+    expect(await find(store, 'one')).toMatchObject({ status: 'FAILED' })
+    await asked(() => store.jobs.retry('ep', 'one', store.clock.now()))
+    expect(await store.jobs.count('ep')).toMatchObject({ inQueue: 3, retried: 1 })
+  })
+})
+
+describe.skipIf(isRedisMissing)('the messages of a cluster', () => {
+  async function ofOne() {
+    const server = await startClusterOfOne()
+    onTestFinished(() => server.stop())
+    const proxy = await link(server)
+    await server.announce(proxy.port)
+    const url = `redis+cluster://127.0.0.1:${proxy.port}`
+    return { server, proxy, url, store: await open(url) }
+  }
+
+  it('come again when the connection they came on leads nowhere', async () => {
+    const { proxy, url, store } = await ofOne()
+    proxy.swallowSubscribed()
+    const other = await open(url)
+    const events = new Facts<StoreEvent>()
+    onTestFinished(store.watch((event) => events.add(event)))
+    let at = 0
+    await expect
+      .poll(async () => {
+        await codeOf(submit(other, `job-${(at += 1)}`))
+        return events.all.some(({ kind }) => kind === 'queued')
+      }, LONG)
+      .toBe(true)
+  })
+
+  it('are waited for without a warning while no node is there', async () => {
+    const { server, proxy } = await ofOne()
+    const warnings: Error[] = []
+    const listen = (warning: Error): void => void warnings.push(warning)
+    process.on('warning', listen)
+    onTestFinished(() => void process.off('warning', listen))
+    await server.kill()
+    const before = proxy.connections
+    await expect.poll(() => proxy.connections - before, LONG).toBeGreaterThan(12)
+    expect(warnings).toEqual([])
+  })
+})
+
+describe.skipIf(isRedisMissing)('a cluster with replicas', () => {
+  it('goes on by itself at the replica that takes over', { timeout: 60_000 }, async () => {
+    const settings = [...DURABLE, '--cluster-node-timeout', '1000']
+    const cluster = await startRedisCluster(3, settings, 1)
+    onTestFinished(() => cluster.stop())
+    const store = await open(cluster.url)
+    await submit(store, 'before')
+    const owner = await slotOwner(cluster, 'longshore:{ep}')
+    await expect.poll(() => owner.cli('wait', '1', '1000'), LONG).toBe('1')
+    await owner.kill()
+    expect(await codeOf(submit(store, 'meanwhile'))).toBe('STORE_UNAVAILABLE')
+    await expect.poll(() => codeOf(submit(store, 'after')), LONG).toBe('ok')
+    await available(store)
+    expect((await lease(store, 9)).map(({ id }) => id)).toContain('before')
   })
 })
 
@@ -495,12 +895,21 @@ describe.skipIf(isRedisMissing)('what is checked at start', () => {
       })
   })
 
+  it('names the nodes of a cluster that cannot be reached, and why', async () => {
+    const opening = openStore('redis+cluster://127.0.0.1:1,127.0.0.1:2')
+    await expect(opening).rejects.toThrow(
+      /cannot be reached: (?=.*127\.0\.0\.1:1 does not answer: .*ECONNREFUSED)(?=.*127\.0\.0\.1:2 does not answer: .*ECONNREFUSED)/,
+    )
+  })
+
   it('tells a password to nobody', async () => {
     const password = 'p@ss/w:rd'
     const server = await redis('--requirepass', password)
     const at = (secret: string): string => `redis://:${secret}@127.0.0.1:${server.port}`
     await open(at(encodeURIComponent(password)))
-    for (const url of [at('wr@ng'), at('wr%40ng/'), `redis://127.0.0.1:1?password=wr@ng`]) {
+    const cluster = `redis+cluster://:wr@ng@127.0.0.1:${server.port}`
+    const asHost = `redis://wr@ng/x@127.0.0.1:${server.port}`
+    for (const url of [at('wr@ng'), at('wr%40ng/'), `redis://127.0.0.1:1?password=wr@ng`, cluster, asHost]) {
       const { code, message } = await refusal(url)
       expect(code).toBe('STORE_UNREADABLE')
       expect(message).not.toMatch(/wr(@|%40)?ng/)
@@ -509,6 +918,36 @@ describe.skipIf(isRedisMissing)('what is checked at start', () => {
     onTestFinished(() => connection.close())
     const cause = await connection.call('set', 'key', 'secret', 'extra').catch((error: unknown) => error)
     expect(JSON.stringify(cause, Object.getOwnPropertyNames(cause))).not.toContain('secret')
+  })
+
+  it('refuses a database that there is not, and takes one that there is', async () => {
+    const server = await redis()
+    expect(await refusal(`${server.url}/99`)).toMatchObject({
+      code: 'STORE_UNREADABLE',
+      message: expect.stringMatching(/DB index is out of range|no database 99/) as string,
+    })
+    expect(await refusal(`${server.url}/abc`)).toMatchObject({ code: 'STORE_UNREADABLE' })
+    await open(`${server.url}/5`)
+    expect(await server.cli('info', 'keyspace')).toContain('db5:')
+  })
+
+  it('refuses options behind the address that would be taken unsaid', async () => {
+    const server = await redis()
+    for (const option of ['db=77', 'family=5', 'family=4&commandTimeout=1', 'x'])
+      expect(await refusal(`${server.url}/0?${option}`)).toEqual({
+        code: 'STORE_UNREADABLE',
+        message: `The address ${server.url}/0 has options behind its ?, of which only family=4 or family=6 is taken here. Leave them out; the database is the number of the path, as in redis://<host>:<port>/0.`,
+      })
+    expect(await refusal('redis+cluster://127.0.0.1:1/3')).toMatchObject({
+      code: 'STORE_UNREADABLE',
+      message: expect.stringContaining('names a database') as string,
+    })
+    for (const kind of ['cluster', 'sentinel'])
+      expect(await refusal(`redis+${kind}://127.0.0.1:1/name?family=4`)).toMatchObject({
+        code: 'STORE_UNREADABLE',
+        message: expect.stringContaining('of which none is taken') as string,
+      })
+    await open(`${server.url}/0?family=4`)
   })
 
   it('speaks TLS to rediss, and trusts no certificate that nobody vouches for', async () => {

@@ -24,7 +24,7 @@ describeWithRedis('On a real server', () => {
   })
 
   describeHistories('Redis', {
-    histories: 1_500,
+    histories: 2_000,
     async open() {
       // The servers live on from history to history; what they remember of an endpoint must not.
       await admin.flushall()

@@ -8,7 +8,9 @@ import { policySchema } from '../../src/job/job.ts'
 import { openStore } from '../../src/store/open-store.ts'
 import { openSqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import { GroupCommit } from '../../src/store/sqlite/group-commit.ts'
-import type { NewJob, Store } from '../../src/store/store.ts'
+import type { NewJob } from '../../src/store/job-store.ts'
+import type { Store } from '../../src/store/store.ts'
+import { makeOlder } from '../support/older-file.ts'
 
 let dir: string
 let file: string
@@ -91,6 +93,28 @@ describe('a queue file', () => {
     expect(() => opened({ file })).toThrow(/schema version 99/)
   })
 
+  it('is brought forward from an earlier version, and counts what waits in it by its kind', async () => {
+    const store = openSqliteStore({ file })
+    await store.endpoints.ensureEndpoint('ep')
+    const low = { policy: policySchema.parse({ lowPriority: true }) }
+    for (const id of ['a', 'b', 'c']) await store.jobs.enqueue(job(id, id === 'b' ? low : {}))
+    await store.close()
+    const db = new DatabaseSync(file)
+    makeOlder(db, 6)
+    db.close()
+    const { jobs } = opened({ file })
+    expect(await jobs.load('ep', 5)).toEqual({
+      waiting: 2,
+      waitingLowPriority: 1,
+      oldestWaitMs: 4,
+      arrived: 0,
+      ended: 0,
+    })
+    const leased = await jobs.lease({ endpoint: 'ep', worker: 'w', count: 3, leaseMs: 10_000, now: 5 })
+    expect(leased.map(({ id }) => id)).toEqual(['a', 'b', 'c'])
+    expect(await jobs.load('ep', 5)).toMatchObject({ waiting: 0, waitingLowPriority: 0 })
+  })
+
   it('is refused when it is the database of another program, and left as it is', () => {
     const db = new DatabaseSync(file)
     db.exec('create table customers (name text)')
@@ -169,11 +193,14 @@ describe('a queue file', () => {
         .all()
         .map(({ detail }) => String(detail))
         .join('; ')
-    const waiting = plan(
-      `select seq from jobs where endpoint = 'ep' and status in ('IN_QUEUE') and gone_at > 5 order by position limit 3`,
-    )
-    expect(waiting).toContain('jobs_waiting')
-    expect(waiting).not.toContain('TEMP B-TREE')
+    for (const [isLow, index] of ['jobs_waiting', 'jobs_waiting_low'].entries()) {
+      const waiting = plan(
+        `select seq from jobs where endpoint = 'ep' and status in ('IN_QUEUE') and low_priority = ${isLow} and gone_at > 5
+         order by position limit 3`,
+      )
+      expect(waiting).toContain(`${index} (`)
+      expect(waiting).not.toContain('TEMP B-TREE')
+    }
     expect(plan(`select seq from jobs where status in ('IN_PROGRESS') and lease_expires_at <= 5`)).toContain(
       'jobs_leased',
     )
@@ -192,6 +219,7 @@ describe('a queue file', () => {
     expect(owed).toContain('deliveries_origin')
     expect(owed).not.toContain('TEMP B-TREE')
     expect(plan(`select min(origin) from deliveries where origin > 'o'`)).toContain('deliveries_origin')
+    expect(plan(`select seq from deliveries where endpoint = 'ep' limit 3`)).toContain('deliveries_endpoint')
     expect(plan(`select min(due_at) from deliveries`)).toContain('deliveries_due')
     db.close()
   })

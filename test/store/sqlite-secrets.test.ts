@@ -8,7 +8,9 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { endedStatuses, isAllowed, transitions, type JobEvent } from '../../src/job/lifecycle.ts'
 import { policySchema } from '../../src/job/job.ts'
 import { openSqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
-import type { Fence, LeasedJob, Store } from '../../src/store/store.ts'
+import type { Fence, LeasedJob } from '../../src/store/job-store.ts'
+import type { Store } from '../../src/store/store.ts'
+import { makeOlder } from '../support/older-file.ts'
 
 const SEALED = 'sealed-bytes-that-nothing-else-in-a-queue-file-holds'
 const ERROR = { type: 'Error', message: 'no', code: 'HANDLER_ERROR' }
@@ -93,7 +95,7 @@ const ways: [event: JobEvent, how: string, end: () => Promise<unknown>][] = [
     async () => {
       await started()
       for (let now = 0; now <= 620_000; now += LEASE_MS) {
-        await store.jobs.extendHeldBy('ep', 'w', ['job'], now + 2 * LEASE_MS)
+        await store.jobs.extendHeldBy('ep', 'w', ['job'], { now, leaseMs: 2 * LEASE_MS })
         await store.jobs.sweep(now, SERVED)
       }
     },
@@ -207,7 +209,7 @@ describe('the sealed s3Config in a queue file', () => {
     await submit()
     await store.close()
     const old = new DatabaseSync(file)
-    old.exec(`drop index jobs_secrets; pragma user_version = 4`)
+    makeOlder(old, 4)
     const copy = old.prepare(
       `insert into jobs select seq + $n, id || $n, endpoint, $status, reason, position, attempt, lease, worker, lease_expires_at, is_confirmed,
          submitted_at, counted_from, ran_ms, started_at, deadline_at, ended_at, execution_ms, gone_at, retention_ms, execution_timeout_ms,

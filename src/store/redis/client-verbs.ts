@@ -1,11 +1,11 @@
 // What clients do to jobs in Redis: submit, cancel, retry, purge, move the ttl.
 
 import type { JobStatus } from '../../job/lifecycle.ts'
-import type { Enqueued, JobStore, NewJob } from '../store.ts'
+import type { Enqueued, JobStore, NewJob } from '../job-store.ts'
 import type { JobParts } from '../compose-jobs.ts'
 import { textOf } from './reply.ts'
 import { script, type Script } from './script.ts'
-import type { Scripts } from './scripts.ts'
+import type { Argument, Scripts } from './scripts.ts'
 
 type ClientVerbs = JobParts['client']
 
@@ -14,6 +14,8 @@ const enqueue = script(
   'enqueue',
   `
 local id, gone, retention, ttl, low, key, bodyHash = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
+-- It was let in before the endpoint was removed, and is gone with all the others.
+if isRemoved() then return { 'created', id, 'IN_QUEUE' } end
 if key ~= '' then
   local earlier = call('HGET', IDEMPOTENCY, key)
   local found = earlier and load(earlier)
@@ -33,7 +35,8 @@ if key ~= '' then
 end
 if ARGV[9] ~= '' then call('HSET', job(id), 'timeout', ARGV[9]) end
 call('HSET', data(id), unpack(ARGV, 10))
-call('ZADD', WAITING, position, id)
+joinLine(id, position, low)
+if low ~= '1' then call('HINCRBY', P, 'arrived', 1) end
 call('ZADD', ALL, position, id)
 call('ZADD', GONE, gone, id)
 emit('queued')
@@ -46,7 +49,7 @@ const cancel = script(
 local found = present(ARGV[2])
 if not found then return false end
 if not FROM.cancel[found.status] then return found.status end
-call('ZREM', WAITING, found.id)
+leaveLine(found)
 emitStop(found, 'cancelled')
 -- One that waits has no run to end, and keeps the time of its last one.
 if found.lease then endRun(found) end
@@ -70,26 +73,40 @@ call('HDEL', job(found.id), 'alone', 'execution', 'worker', 'end')
 call('HDEL', data(found.id), 'output', 'error', 'errorText')
 setGone(found, expiresAt)
 call('ZREM', SECRETS, found.id)
-call('ZADD', WAITING, position, found.id)
+joinLine(found.id, position, found.low)
 count('retry')
 emit('changed', found.id, TO.retry)
 emit('queued')
 return { 'done', TO.retry }`,
 )
 
+/** Jobs that one script cancels: while it runs Redis does nothing else. */
+const ROUND = 500
+
+// The first round says up to which place the jobs waited then. One that was handed back since has its old place again,
+// and shows by the number of the purge that it did not wait when that began.
 const purge = script(
   'purge',
   `
+local number, before, after, round = tonumber(ARGV[2]), ARGV[3], ARGV[4], tonumber(ARGV[5])
+if number == 0 then
+  local last = call('ZRANGE', WAITING, -1, -1, 'WITHSCORES')
+  if not last[2] then return { 0 } end
+  number, before, after = call('HINCRBY', P, 'purges', 1), last[2], '-inf'
+end
 local purged = 0
-for _, id in ipairs(call('ZRANGE', WAITING, 0, -1)) do
-  local found = present(id)
-  if found then
-    call('ZREM', WAITING, id)
+local places = call('ZRANGE', WAITING, '(' .. after, before, 'BYSCORE', 'LIMIT', 0, round, 'WITHSCORES')
+for at = 1, #places, 2 do
+  local found = present(places[at])
+  after = places[at + 1]
+  if found and tonumber(found.purges or 0) < number then
+    leaveLine(found)
     finish(found, 'purge', REASON.purge)
     purged = purged + 1
   end
 end
-return purged`,
+if #places < 2 * round then return { purged } end
+return { purged, number, before, after }`,
 )
 
 const setTtl = script(
@@ -105,6 +122,9 @@ return true`,
 )
 
 export const clientScripts: readonly Script[] = [enqueue, cancel, retry, purge, setTtl]
+
+/** How many, and where to go on, when there is more. */
+type Purged = [number, ...place: (number | Buffer)[]]
 
 export class RedisClientVerbs implements ClientVerbs {
   readonly #scripts: Scripts
@@ -145,7 +165,14 @@ export class RedisClientVerbs implements ClientVerbs {
   }
 
   async purge(endpoint: string, now: number): Promise<number> {
-    return (await this.#scripts.run(purge, endpoint, [now])) as number
+    let purged = 0
+    let place: Argument[] | undefined = [0, '', '-inf']
+    while (place) {
+      const [more, ...next] = (await this.#scripts.run(purge, endpoint, [now, ...place, ROUND])) as Purged
+      purged += more
+      place = next.length > 0 ? next : undefined
+    }
+    return purged
   }
 
   async setTtl(endpoint: string, id: string, ttlMs: number, now: number): Promise<void> {

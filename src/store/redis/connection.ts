@@ -1,39 +1,22 @@
-// The connection to Redis: one server, or a cluster of them. The one door to the client library.
+// The connection to Redis, whatever its address leads to: what is sent there, and what its errors mean.
 
-import { Cluster, Redis, type RedisOptions } from 'ioredis'
-import { backoffMs } from '../../lib/backoff.ts'
+import { Cluster, Redis, ReplyError } from 'ioredis'
 import { shownStore } from '../shown-store.ts'
-import { StoreError } from '../store.ts'
+import { StoreError } from '../store-error.ts'
+import { WAITED } from './channels.ts'
+import { clientFor, nodeTrouble, OptionError } from './client.ts'
+import { askNowAndThen, ClusterListener } from './cluster-listener.ts'
+import { isRefusal, permissionProblem } from './refusals.ts'
 import { ReplicaWait } from './replica-wait.ts'
 import type { Script } from './script.ts'
+import { endSilentLinks } from './silent-links.ts'
+import { within } from './within.ts'
 
 export type Argument = string | number | Buffer
 
-const CONNECT_MS = 5_000
 /** A cluster of which no node answers goes on asking. */
 const OPEN_MS = 10_000
-/** What takes longer is not known to have happened; whoever asked is told that the store is not available. */
-const COMMAND_MS = 5_000
-const RECONNECT = { baseMs: 50, maxMs: 1_000 }
-/** Where nothing is said for long, a connection that leads nowhere is found out by asking. */
-const ASK_MS = 5_000
-/** How often at most a connection is given up because its server only reads: the address may lead there for a while. */
-const READONLY_MS = 1_000
-
-const redisOptions = {
-  protocol: 2,
-  connectTimeout: CONNECT_MS,
-  commandTimeout: COMMAND_MS,
-  // One on which an answer is owed for so long may lead nowhere, and everything that is sent there would be lost with it.
-  socketTimeout: COMMAND_MS,
-  keepAlive: 10_000,
-  // A command whose answer was lost may have happened: whoever sent it decides whether to send it again.
-  autoResendUnfulfilledCommands: false,
-  maxRetriesPerRequest: 0,
-  enableOfflineQueue: false,
-} as const satisfies RedisOptions
-
-const retry = (times: number): number => backoffMs(times, RECONNECT)
+const CLOSE_MS = 2_000
 
 export interface ConnectionOptions {
   url: string
@@ -46,6 +29,7 @@ export class Connection {
   readonly #client: Redis | Cluster
   readonly #subscriber: Redis | Cluster
   readonly #asking: NodeJS.Timeout | undefined
+  #listener: ClusterListener | undefined
   readonly #wait: ReplicaWait | undefined
   /** Counts the connections that there were: what is asked of the next one says nothing of what the last one was told. */
   #lives = 0
@@ -61,7 +45,11 @@ export class Connection {
       this.#wait = new ReplicaWait({
         replicas,
         life: () => this.#lives,
-        send: (...args) => client.callBuffer('wait', ...args),
+        send: async (...args) => {
+          // Servers differ in whether a read counts as something to wait for; a message does everywhere.
+          const [, have] = await Promise.all([client.publish(WAITED, ''), client.callBuffer('wait', ...args)])
+          return have
+        },
       })
     }
   }
@@ -69,11 +57,13 @@ export class Connection {
   static #make(options: ConnectionOptions): Connection {
     try {
       return new Connection(options)
-    } catch {
-      // The cause has the whole address in it.
+    } catch (cause) {
+      if (cause instanceof OptionError)
+        throw new StoreError('STORE_UNREADABLE', `The address ${shownStore(options.url)} ${cause.message}`)
+      // Another cause has the whole address in it.
       throw new StoreError(
         'STORE_UNREADABLE',
-        `The address ${shownStore(options.url)} cannot be read. Write it as redis://:<password>@<host>:<port>, with %40 for an @ in the password and %2F for a slash.`,
+        `The address ${shownStore(options.url)} cannot be read. Write it as redis://:<password>@<host>:<port>, with %40 for an @ in the password, %2F for a slash and a number behind it for another database.`,
       )
     }
   }
@@ -82,29 +72,60 @@ export class Connection {
   static async open(options: ConnectionOptions): Promise<Connection> {
     const { url } = options
     const connection = Connection.#make(options)
-    const client = connection.#client
     let latest: unknown
     const listen = (cause: unknown): void => void (latest = cause)
-    for (const one of new Set([client, connection.#subscriber])) one.on('error', listen)
+    for (const one of connection.#clients) one.on('error', listen)
+    // A cluster's own words name none of its nodes.
+    const silent = new Map<string, unknown>()
+    connection.#client.on('node error', (cause: unknown, node: string) => silent.set(node, cause))
     try {
       await within(OPEN_MS, connection.#connect())
+      await connection.#checkDatabase()
       return connection
     } catch (cause) {
       connection.#disconnect()
+      const nodes = await connection.#troubleOf(silent)
       throw new StoreError(
         'STORE_UNREADABLE',
-        `The store ${shownStore(url)} cannot be reached: ${wordsOf(latest ?? cause)}. Check the address and that Redis runs there.`,
+        `The store ${shownStore(url)} cannot be reached: ${nodes || wordsOf(latest ?? cause)}. Check the address and that Redis runs there.`,
         { cause },
       )
     }
   }
 
-  /** One after the other: a handshake that is cut short because another failed may fail where nobody listens any more. */
-  async #connect(): Promise<void> {
-    for (const one of new Set([this.#client, this.#subscriber])) await one.connect()
+  /** Of nodes by what the client has said of each: which they are, and why they do not answer. */
+  async #troubleOf(nodes: ReadonlyMap<string, unknown>): Promise<string> {
+    const client = this.#client
+    if (!(client instanceof Cluster)) return ''
+    const words = [...nodes].map(async ([node, said]) => {
+      const cause = said instanceof ReplyError ? said : await nodeTrouble(client, node)
+      return `${node} does not answer: ${wordsOf(cause ?? said)}`
+    })
+    return (await Promise.all(words)).join('; ')
   }
 
-  /** Sends one command that reads. Throws StoreError. */
+  /** One after the other: a handshake that is cut short because another failed may fail where nobody listens any more. */
+  async #connect(): Promise<void> {
+    for (const one of this.#clients) await one.connect()
+  }
+
+  /** The library goes on with another database where that of the address cannot be had. */
+  async #checkDatabase(): Promise<void> {
+    if (this.#client instanceof Cluster) return
+    const found = / db=(\d+)/.exec(await this.#client.client('INFO'))?.[1]
+    if (found !== String(this.database)) throw new Error(`it has no database ${this.database}`)
+  }
+
+  get #clients(): readonly (Redis | Cluster)[] {
+    return [...new Set([this.#client, this.#subscriber])]
+  }
+
+  /** The number of the database; a cluster has one only. */
+  get database(): number {
+    return this.#client instanceof Cluster ? 0 : (this.#client.options.db ?? 0)
+  }
+
+  /** Sends one command that reads, for nobody who would count on the answer. Throws StoreError. */
   readonly call = async (command: string, ...args: Argument[]): Promise<unknown> => {
     try {
       return await this.#client.callBuffer(command, ...args)
@@ -119,6 +140,11 @@ export class Connection {
     const answer = await this.call(command, ...args)
     await this.#replicated(life)
     return answer
+  }
+
+  /** Sends one command that reads what somebody is told: it was replicated by then, so that no failover undoes it. */
+  get told(): Connection['write'] {
+    return this.write
   }
 
   /** Runs a script over the keys that begin with this one; what it promises is replicated first. Throws StoreError. */
@@ -143,17 +169,16 @@ export class Connection {
     }
   }
 
+  /** Runs a script without keys on every server that writes. Throws StoreError. */
+  async runOnMasters({ text, sha }: Script, argument: string): Promise<unknown[]> {
+    await this.#ofMasters((node) => node.eval(text, 0, argument))
+    // The usual way, which may be refused by itself.
+    return this.#ofMasters((node) => node.evalsha(sha, 0, argument))
+  }
+
   /** Loads scripts on every server that writes. Throws StoreError. */
   async load(scripts: readonly Script[]): Promise<void> {
     await this.#ofMasters((node) => Promise.all(scripts.map(({ text }) => node.script('LOAD', text))))
-  }
-
-  /** Resolves while every server that is to write answers, and may write. Throws StoreError. */
-  async ping(): Promise<void> {
-    await this.#ofMasters(async (node) => {
-      const [role] = (await node.role()) as [string]
-      if (role !== 'master') throw new Error(`READONLY it is a ${role}`)
-    })
   }
 
   /** What every server that writes says of itself. */
@@ -161,20 +186,33 @@ export class Connection {
     return this.#ofMasters((node) => node.info(section))
   }
 
-  /** Removes all keys of a pattern, some at a time. Throws StoreError. */
-  async removeAll(pattern: string): Promise<void> {
+  /** Removes all keys of a pattern but some, so many at a time. Throws StoreError. */
+  async removeAll(pattern: string, but: RegExp): Promise<void> {
+    // One by one: in a cluster several at once would have to be of one slot.
+    await this.#scan(pattern, (keys, node) =>
+      Promise.all(keys.filter((key) => !but.test(key)).map((key) => node.unlink(key))),
+    )
+  }
+
+  /** The keys of a pattern: for one that few have. Throws StoreError. */
+  async keysOf(pattern: string): Promise<string[]> {
+    const found = new Set<string>()
+    await this.#scan(pattern, async (keys) => keys.forEach((key) => found.add(key)))
+    return [...found]
+  }
+
+  async #scan(pattern: string, each: (keys: string[], node: Redis) => Promise<unknown>): Promise<void> {
     await this.#ofMasters(async (node) => {
       let cursor = '0'
       do {
         const [next, keys] = await node.scan(cursor, 'MATCH', pattern, 'COUNT', 1000)
-        // One by one: in a cluster several at once would have to be of one slot.
-        await Promise.all(keys.map((key) => node.unlink(key)))
+        await each(keys, node)
         cursor = next
       } while (cursor !== '0')
     })
   }
 
-  /** A setting of every server that writes. Throws StoreError, or Redis' own error where it may not be read. */
+  /** A setting of every server that writes. Throws StoreError. */
   async settings(name: string): Promise<string[]> {
     return this.#ofMasters(async (node) => String(((await node.call('config', 'get', name)) as string[])[1]))
   }
@@ -185,17 +223,37 @@ export class Connection {
     onMessage: (channel: string, message: Buffer) => void,
     onGap: () => void,
   ): Promise<void> {
-    this.#subscriber.on('pmessageBuffer', (_pattern: Buffer, channel: Buffer, message: Buffer) =>
-      onMessage(channel.toString(), message),
-    )
-    await this.#subscriber.psubscribe(pattern)
+    if (this.#subscriber instanceof Cluster) {
+      this.#listener = new ClusterListener({ cluster: this.#subscriber, pattern, onMessage, onGap })
+      await this.#listener.start()
+    } else {
+      this.#subscriber.on('pmessageBuffer', (_pattern: Buffer, channel: Buffer, message: Buffer) =>
+        onMessage(channel.toString(), message),
+      )
+      await this.#subscriber.psubscribe(pattern)
+    }
     this.#subscriber.on('ready', onGap)
   }
 
+  /** From here on what is asked, or was, is waited for only where somebody answers. */
+  async leave(): Promise<void> {
+    const linksOf = (client: Redis | Cluster): Redis[] =>
+      client instanceof Cluster ? client.nodes('all') : [client]
+    await endSilentLinks(this.#clients.flatMap(linksOf))
+  }
+
+  /** Calls back each time that there is a connection again, before anything else is asked there. */
+  onReady(callback: () => void): void {
+    this.#client.on('ready', callback)
+    // Another node of a cluster may have taken over.
+    if (this.#client instanceof Cluster) this.#client.on('+node', callback)
+  }
+
   async close(): Promise<void> {
-    const clients = [...new Set([this.#client, this.#subscriber])]
-    // What was asked is answered first.
-    await Promise.all(clients.map((client) => client.quit().catch(() => undefined)))
+    await this.leave()
+    // What was asked is answered first, if it is answered at all.
+    const quits = Promise.allSettled(this.#clients.map((client) => client.quit()))
+    await within(CLOSE_MS, quits).catch(() => undefined)
     this.#disconnect()
   }
 
@@ -203,7 +261,9 @@ export class Connection {
     try {
       const masters = this.#client instanceof Cluster ? this.#client.nodes('master') : [this.#client]
       if (masters.length === 0) throw new Error('no node of the cluster is known to answer')
-      return await Promise.all(masters.map(ask))
+      return await Promise.all(
+        masters.map((node) => ask(node).catch((cause: unknown) => failed(node, cause))),
+      )
     } catch (cause) {
       throw this.#trouble(cause)
     }
@@ -219,7 +279,8 @@ export class Connection {
 
   #disconnect(): void {
     clearInterval(this.#asking)
-    for (const client of new Set([this.#client, this.#subscriber])) client.disconnect()
+    this.#listener?.close()
+    for (const client of this.#clients) client.disconnect()
   }
 
   #trouble(cause: unknown): unknown {
@@ -235,8 +296,16 @@ export class Connection {
         { cause },
       )
     }
+    if (isRefusal(cause)) {
+      const words = `The store ${shownStore(this.#url)} ${permissionProblem(cause, this.database)}`
+      return new StoreError('STORE_UNAVAILABLE', words, { cause })
+    }
+    if (message.startsWith('ERR Protocol error: invalid bulk length')) {
+      const words = `The store ${shownStore(this.#url)} takes no value as large as one that it was sent. Raise its proto-max-bulk-len to 512mb.`
+      return new StoreError('STORE_UNAVAILABLE', words, { cause })
+    }
     // A fault of a script is ours, and not to be waited out.
-    if (/^(?:ERR|WRONGTYPE|CROSSSLOT|NOPERM)/.test(message)) return cause
+    if (/^(?:ERR|WRONGTYPE|CROSSSLOT)/.test(message)) return cause
     return this.#unavailable(cause)
   }
 
@@ -246,64 +315,20 @@ export class Connection {
   }
 }
 
-function clientFor(url: string): Redis | Cluster {
-  const [, tls, userinfo, hosts] = /^redis(s?)\+cluster:\/\/(?:([^@]*)@)?([^/]+)\/?$/.exec(url) ?? []
-  if (hosts === undefined) {
-    return new Redis(url, {
-      ...redisOptions,
-      retryStrategy: retry,
-      lazyConnect: true,
-      reconnectOnError: givesUpReplicas(),
-    })
-  }
-  const [username, password] = (userinfo ?? '').split(':').map(decodeURIComponent)
-  const nodes = hosts.split(',').map((host) => {
-    const { hostname, port } = new URL(`redis://${host}`)
-    return { host: hostname, port: Number(port || 6379) }
-  })
-  const { enableOfflineQueue: _queue, ...nodeOptions } = redisOptions
-  return new Cluster(nodes, {
-    lazyConnect: true,
-    enableOfflineQueue: false,
-    clusterRetryStrategy: retry,
-    redisOptions: {
-      ...nodeOptions,
-      ...(username ? { username } : {}),
-      ...(password ? { password } : {}),
-      ...(tls === 's' && { tls: {} }),
-    },
-  })
+/** What a node answered says enough; of one that does not answer it has to be said which it is. */
+function failed({ options: { host, port } }: Redis, cause: unknown): never {
+  if (cause instanceof ReplyError) throw cause
+  throw new Error(`${host}:${port} does not answer: ${wordsOf(cause)}`, { cause })
 }
 
-/** A server that became a replica is no longer the one to write to: the address may lead to another one by now. */
-function givesUpReplicas(): (error: Error) => boolean {
-  let latest = Number.NEGATIVE_INFINITY
-  return ({ message }) => {
-    if (!message.startsWith('READONLY') || performance.now() - latest < READONLY_MS) return false
-    latest = performance.now()
-    return true
-  }
-}
-
-/** Answers nobody waits for: what counts is that they come. */
-function askNowAndThen(client: Redis): NodeJS.Timeout {
-  const ask = (): void => {
-    if (client.status === 'ready') client.ping().catch(() => undefined)
-  }
-  return setInterval(ask, ASK_MS).unref()
-}
-
-async function within(ms: number, promise: Promise<unknown>): Promise<void> {
-  const late = Promise.withResolvers<never>()
-  const timer = setTimeout(() => late.reject(new Error(`there was no answer within ${ms} ms`)), ms)
-  try {
-    await Promise.race([promise, late.promise])
-  } finally {
-    clearTimeout(timer)
-  }
-}
+/** Of the client library, which speaks of its own settings. */
+const lostLink: readonly [RegExp, string][] = [
+  [/^Reached the max retries per request/, 'the connection was lost before it had answered'],
+  [/^Stream isn't writeable/, 'there is no connection to it'],
+]
 
 function wordsOf(cause: unknown): string {
-  const text = cause instanceof Error ? cause.message || cause.name : String(cause)
+  const said = cause instanceof Error ? cause.message || cause.name : String(cause)
+  const text = lostLink.find(([words]) => words.test(said))?.[1] ?? said
   return text.replace(/\.\s*$/, '')
 }

@@ -4,11 +4,11 @@ import { z } from 'zod'
 import type { PartKind } from '../../job/chunk.ts'
 import { jobErrorSchema } from '../../job/job.ts'
 import type { JobStatus } from '../../job/lifecycle.ts'
-import type { JobCounts, JobPage, JobRecord, StoredChunk, StreamRead } from '../store.ts'
+import type { JobCounts, JobPage, JobRecord, QueueLoad, StoredChunk, StreamRead } from '../job-store.ts'
 import type { JobParts } from '../compose-jobs.ts'
 import { fieldsOf, numberOf, optional, textOf, type Fields } from './reply.ts'
 import { script, type Script } from './script.ts'
-import type { Scripts } from './scripts.ts'
+import type { Argument, Scripts } from './scripts.ts'
 
 type Reads = JobParts['reads']
 
@@ -21,13 +21,20 @@ if not present(ARGV[2]) then return false end
 return { call('HGETALL', job(ARGV[2])), call('HMGET', data(ARGV[2]), 'output', 'error', 'errorText', 'progress') }`,
 )
 
+/** Jobs that one script looks at for a page: those past their time are not on it, and may be many. */
+const LOOKS = 1000
+
+// Answers where to look on when there may be more than it has found.
 const list = script(
   'list',
   `
-local before, most, jobs = ARGV[2], tonumber(ARGV[3]), {}
+local before, most, looks, jobs = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), {}
 while #jobs < most do
-  local places = call('ZRANGE', ALL, '(' .. before, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, most + 1 - #jobs, 'WITHSCORES')
+  if looks <= 0 then return { jobs, before } end
+  local wanted = math.min(looks, most + 1 - #jobs)
+  local places = call('ZRANGE', ALL, '(' .. before, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, wanted, 'WITHSCORES')
   if #places == 0 then break end
+  looks = looks - #places / 2
   for at = 1, #places, 2 do
     before = places[at + 1]
     if #jobs < most and present(places[at]) then
@@ -35,7 +42,7 @@ while #jobs < most do
     end
   end
 end
-return jobs`,
+return { jobs }`,
 )
 
 // Bounds the work of one read when chunks are tiny.
@@ -46,8 +53,9 @@ local found = present(ARGV[2])
 if not found then return false end
 local after = tonumber(ARGV[3] ~= '' and ARGV[3] or found.read)
 local most, sum, read = tonumber(ARGV[4]), 0, {}
--- What came before this lease is gone: its chunks were removed when it ended.
-local index = math.max(after, 0) + 1
+-- What came before this lease is gone: its chunks were removed when it ended. All that came after it are there, or, when
+-- the job waits again, none.
+local index = math.max(after, 0, call('EXISTS', chunks(found.id)) == 1 and tonumber(found.base) or tonumber(found.last)) + 1
 local last = tonumber(found.last)
 while index <= last and #read < 20000 do
   local chunk = call('HGET', chunks(found.id), index)
@@ -58,8 +66,6 @@ while index <= last and #read < 20000 do
     if sum > most and #read > 0 then break end
     read[#read + 1] = tostring(index)
     read[#read + 1] = chunk
-  elseif index <= tonumber(found.base) then
-    index = tonumber(found.base)
   end
   index = index + 1
 end
@@ -90,7 +96,43 @@ end
 return '0'`,
 )
 
-export const readScripts: readonly Script[] = [find, list, readChunks, markRead, count, headWaited]
+// The first in line that is not of low priority: where all up to a rank are of low priority, it is behind that, so that it
+// is found by halves. Whoever is past its ttl is looked past, as far as that goes.
+const load = script(
+  'load',
+  `
+local waiting, low = call('ZCARD', WAITING), call('ZCARD', LOW)
+local function at(rank) return call('ZRANGE', WAITING, rank, rank, 'WITHSCORES') end
+local function behindLow(first)
+  local from, to, start = first, waiting, at(first)[2]
+  while from < to do
+    local middle = math.floor((from + to) / 2)
+    if call('ZCOUNT', LOW, start, at(middle)[2]) > middle - first then from = middle + 1 else to = middle end
+  end
+  return from
+end
+local rank, looks, waited = 0, 500, 0
+while rank < waiting and looks > 0 do
+  local id = at(rank)[1]
+  if call('ZSCORE', LOW, id) then
+    rank = behindLow(rank)
+  else
+    local found = present(id)
+    if found then
+      waited = math.max(0, now - tonumber(found.from) - tonumber(found.ran))
+      break
+    end
+    rank = rank + 1
+  end
+  looks = looks - 1
+end
+return { waiting - low, low, string.format('%.0f', waited), call('HMGET', P, 'arrived', 'completed', 'failed') }`,
+)
+
+export const readScripts: readonly Script[] = [find, list, readChunks, markRead, count, headWaited, load]
+
+/** Its id, its place, its fields, its error. */
+type ListRow = [Buffer, Buffer, Buffer[], Buffer | null]
 
 export class RedisReads implements Reads {
   readonly #scripts: Scripts
@@ -114,12 +156,15 @@ export class RedisReads implements Reads {
 
   async list(endpoint: string, page: { count: number; before?: string; now: number }): Promise<JobPage> {
     const { count: most, before = 'inf', now } = page
-    const rows = (await this.#scripts.run(list, endpoint, [now, before, most + 1])) as [
-      Buffer,
-      Buffer,
-      Buffer[],
-      Buffer | null,
-    ][]
+    const rows: ListRow[] = []
+    let place: Argument | undefined = before
+    while (place !== undefined) {
+      const wanted = most + 1 - rows.length
+      const found = await this.#scripts.run(list, endpoint, [now, place, wanted, LOOKS])
+      const [more, next] = found as [ListRow[], Buffer?]
+      rows.push(...more)
+      place = next
+    }
     const jobs = rows.slice(0, most).map(([id, , flat, error]) => {
       const fields = fieldsOf(flat)
       return {
@@ -167,6 +212,15 @@ export class RedisReads implements Reads {
 
   async headWaitedMs(endpoint: string, now: number): Promise<number> {
     return numberOf((await this.#scripts.run(headWaited, endpoint, [now])) as Buffer)
+  }
+
+  async load(endpoint: string, now: number): Promise<QueueLoad> {
+    const [waiting, waitingLowPriority, waitedMs, totals] = (await this.#scripts.run(load, endpoint, [
+      now,
+    ])) as [number, number, Buffer, (Buffer | null)[]]
+    const [arrived = 0, completed = 0, failed = 0] = totals.map((total) => (total ? numberOf(total) : 0))
+    const oldestWaitMs = numberOf(waitedMs)
+    return { waiting, waitingLowPriority, oldestWaitMs, arrived, ended: completed + failed }
   }
 }
 

@@ -1,7 +1,7 @@
 // Running the scripts of the verbs, each over the keys of one endpoint, and telling what they made happen.
 
 import type { Argument, Connection } from './connection.ts'
-import { endpointKey } from './endpoints.ts'
+import { endpointKey } from './endpoint-key.ts'
 import type { News } from './news.ts'
 import type { Script } from './script.ts'
 

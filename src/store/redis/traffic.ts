@@ -12,6 +12,8 @@ const STEPS = 100
 const STEP_MS = limits.rateWindowMs / STEPS
 /** A request that is under way for longer has lost its server. */
 const UNDER_WAY_MS = 600_000
+/** Workers, or requests without a server, that one script looks at: while it runs Redis does nothing else. */
+const ROUND = 500
 
 // One hash per bucket, a field per step; it goes by itself when nobody asks any more. That is a broom: what counts is the step.
 const enter = script(
@@ -22,7 +24,8 @@ local step, oldest, sum, first = math.floor(now / ${STEP_MS}), nil, 0, nil
 local flat = call('HGETALL', window)
 for at = 1, #flat, 2 do
   local one = tonumber(flat[at])
-  if one < step - ${STEPS} then
+  -- One far ahead is of a clock that was set back since.
+  if math.abs(one - step) > ${STEPS} then
     call('HDEL', window, flat[at])
   else
     sum = sum + tonumber(flat[at + 1])
@@ -34,8 +37,13 @@ local function told(state)
   return { state, sum, room }
 end
 if sum >= limit then return told('too-many') end
-call('ZREMRANGEBYSCORE', inside, '-inf', now - ${UNDER_WAY_MS})
-if most ~= '' and call('ZCARD', inside) >= tonumber(most) then return told('too-many-at-a-time') end
+local lost = call('ZRANGE', inside, '-inf', now - ${UNDER_WAY_MS}, 'BYSCORE', 'LIMIT', 0, ${ROUND})
+if #lost > 0 then call('ZREM', inside, unpack(lost)) end
+if most ~= '' and call('ZCOUNT', inside, '(' .. now - ${UNDER_WAY_MS}, '+inf') >= tonumber(most) then return told('too-many-at-a-time') end
+-- What a user may not do, or cannot be done to what is there, is refused here, before anything is counted.
+call('ZADD', inside, 'XX', now, ticket)
+call('PEXPIRE', inside, ${UNDER_WAY_MS})
+call('PEXPIRE', window, ${2 * limits.rateWindowMs})
 call('HINCRBY', window, step, 1)
 call('PEXPIRE', window, ${2 * limits.rateWindowMs})
 call('ZADD', inside, now, ticket)
@@ -57,15 +65,14 @@ return 1`,
 const list = script(
   'listWorkers',
   `
-local alive, flat = {}, call('HGETALL', P .. ':workers')
+local next, flat = unpack(call('HSCAN', P .. ':workers', ARGV[2], 'COUNT', ARGV[3]))
+local alive = {}
 for at = 1, #flat, 2 do
-  if cjson.decode(flat[at + 1]).aliveUntil > now then
-    alive[#alive + 1] = flat[at + 1]
-  else
-    call('HDEL', P .. ':workers', flat[at])
-  end
+  local isAlive, isOver = presenceOf(flat[at + 1])
+  if isAlive then alive[#alive + 1] = flat[at + 1] end
+  if isOver then call('HDEL', P .. ':workers', flat[at]) end
 end
-return alive`,
+return { next, alive }`,
 )
 
 export const trafficScripts: readonly Script[] = [enter, leave, tell, list]
@@ -96,7 +103,10 @@ export class RedisRates implements RateStore {
 const presenceSchema = z.object({
   worker: z.string(),
   aliveUntil: z.number(),
+  aliveMs: z.number().optional(),
   holds: z.number(),
+  // Servers of an earlier version do not tell it.
+  lowPriority: z.number().default(0),
   isUnhealthy: z.boolean(),
 })
 
@@ -113,7 +123,18 @@ export class RedisPresence implements PresenceStore {
   }
 
   async list(endpoint: string, now: number): Promise<Presence[]> {
-    const alive = (await this.#scripts.run(list, endpoint, [now])) as Buffer[]
-    return alive.map((one) => presenceSchema.parse(JSON.parse(textOf(one))))
+    const found = new Map<string, Presence>()
+    let cursor = '0'
+    do {
+      const answered = await this.#scripts.run(list, endpoint, [now, cursor, ROUND])
+      const [next, alive] = answered as [Buffer, Buffer[]]
+      // While the hash grows one may come twice.
+      for (const one of alive.flatMap(
+        (text) => presenceSchema.safeParse(JSON.parse(textOf(text))).data ?? [],
+      ))
+        found.set(one.worker, one)
+      cursor = textOf(next)
+    } while (cursor !== '0')
+    return [...found.values()]
   }
 }

@@ -1,7 +1,9 @@
 // The deliveries that webhooks are owed, in Redis: each endpoint's with its jobs, by origin.
 
 import type { TraceContext } from '../../job/job.ts'
-import type { Delivery, Dialect, WebhookStore } from '../store.ts'
+import type { Dialect } from '../job-store.ts'
+import type { Delivery, WebhookStore } from '../webhook-store.ts'
+import { askEach } from './each-endpoint.ts'
 import { fieldsOf, numberOf, optional, textOf, type Fields } from './reply.ts'
 import { readRecord, storedErrorSchema } from './reads.ts'
 import { script, type Script } from './script.ts'
@@ -28,9 +30,22 @@ end
 table.sort(due, function(a, b) return a[2] < b[2] or (a[2] == b[2] and tonumber(a[1]) < tonumber(b[1])) end)
 `
 
+/** Nothing is owed so late but by a clock that was set back since. */
+const FAR_MS = 30_000
+
+// What stands too late is held as if it were called just now: it may be, by another server.
 const dueTimes = script(
   'dueTimes',
-  `${DUE}
+  `
+local holdMs = tonumber(ARGV[3])
+local tooLate = '(' .. string.format('%.0f', now + ${FAR_MS})
+for _, origin in ipairs(call('ZRANGE', P .. ':origins', tooLate, '+inf', 'BYSCORE', 'LIMIT', 0, 100)) do
+  for _, number in ipairs(call('ZRANGE', P .. ':owed:' .. origin, tooLate, '+inf', 'BYSCORE', 'LIMIT', 0, 100)) do
+    call('ZADD', P .. ':owed:' .. origin, now + holdMs, number)
+  end
+  rankOrigin(origin)
+end
+${DUE}
 local times = {}
 for n = 1, math.min(most, #due) do times[n] = string.format('%.0f', due[n][2]) end
 return times`,
@@ -44,7 +59,13 @@ for n = 1, math.min(most, #due) do
   local number, dueAt, origin = unpack(due[n])
   call('ZADD', P .. ':owed:' .. origin, now + holdMs, number)
   rankOrigin(origin)
-  claimed[n] = { number, call('HGETALL', P .. ':delivery:' .. number), string.format('%.0f', dueAt) }
+  local fields = call('HGETALL', P .. ':delivery:' .. number)
+  if #fields > 0 then
+    claimed[#claimed + 1] = { number, fields, string.format('%.0f', dueAt) }
+  else
+    call('ZREM', P .. ':owed:' .. origin, number)
+    rankOrigin(origin)
+  end
 end
 return claimed`,
 )
@@ -81,36 +102,49 @@ export class RedisWebhooks implements WebhookStore {
     this.#endpoints = endpoints
   }
 
+  /** What was claimed is answered though an endpoint failed: nobody else is given it for a while. */
   async claimDeliveries(ask: Parameters<WebhookStore['claimDeliveries']>[0]): Promise<Delivery[]> {
     const { holdMs, without, now } = ask
-    const claimed: { dueAt: number; delivery: Delivery }[] = []
-    for (const [endpoint, count] of await this.#longestDue(ask)) {
-      const rows = await this.#scripts.run(claim, endpoint, [now, count, holdMs, ...without])
-      for (const [number, flat, dueAt] of rows as [Buffer, Buffer[], Buffer][]) {
-        const delivery = readDelivery(endpoint, textOf(number), fieldsOf(flat), now)
-        claimed.push({ dueAt: numberOf(dueAt), delivery })
-      }
-    }
+    const { counts, failure: unasked } = await this.#longestDue(ask)
+    const { answers, failure = unasked } = await askEach([...counts.keys()], async (endpoint) => {
+      const args = [now, counts.get(endpoint)!, holdMs, ...without]
+      return (await this.#scripts.run(claim, endpoint, args)) as [Buffer, Buffer[], Buffer][]
+    })
+    if (answers.length === 0 && failure !== undefined) throw failure
+    const claimed = answers.flatMap(({ endpoint, answer }) =>
+      answer.map(([number, flat, dueAt]) => ({
+        dueAt: numberOf(dueAt),
+        delivery: readDelivery(endpoint, textOf(number), fieldsOf(flat), now),
+      })),
+    )
     return claimed.toSorted((a, b) => a.dueAt - b.dueAt).map(({ delivery }) => delivery)
   }
 
   /** How many of the longest due are each endpoint's; one with nothing due is not asked. */
   async #longestDue({
     count,
+    holdMs,
     without,
     now,
-  }: Parameters<WebhookStore['claimDeliveries']>[0]): Promise<Map<string, number>> {
-    const owing = (await this.#nextDue()).filter(({ dueAt }) => dueAt <= now)
-    const times = await Promise.all(
-      owing.map(async ({ endpoint }) => {
-        const due = await this.#scripts.run(dueTimes, endpoint, [now, count, 0, ...without])
-        return (due as Buffer[]).map((dueAt) => ({ endpoint, dueAt: numberOf(dueAt) }))
-      }),
+  }: Parameters<WebhookStore['claimDeliveries']>[0]): Promise<{
+    counts: Map<string, number>
+    failure: unknown
+  }> {
+    const { due, failure: unasked } = await this.#nextDue()
+    const owing = due
+      .filter(({ dueAt }) => dueAt <= now || dueAt > now + FAR_MS)
+      .map(({ endpoint }) => endpoint)
+    const { answers, failure = unasked } = await askEach(
+      owing,
+      async (endpoint) =>
+        (await this.#scripts.run(dueTimes, endpoint, [now, count, holdMs, ...without])) as Buffer[],
     )
-    const longest = times.flat().toSorted((a, b) => a.dueAt - b.dueAt)
+    const longest = answers
+      .flatMap(({ endpoint, answer }) => answer.map((dueAt) => ({ endpoint, dueAt: numberOf(dueAt) })))
+      .toSorted((a, b) => a.dueAt - b.dueAt)
     const counts = new Map<string, number>()
     for (const { endpoint } of longest.slice(0, count)) counts.set(endpoint, (counts.get(endpoint) ?? 0) + 1)
-    return counts
+    return { counts, failure }
   }
 
   async dropDelivery(id: string): Promise<void> {
@@ -124,17 +158,20 @@ export class RedisWebhooks implements WebhookStore {
   }
 
   async nextDeliveryAt(): Promise<number | undefined> {
-    const due = await this.#nextDue()
+    const { due, failure } = await this.#nextDue()
+    if (failure !== undefined) throw failure
     return due.length === 0 ? undefined : Math.min(...due.map(({ dueAt }) => dueAt))
   }
 
-  async #nextDue(): Promise<{ endpoint: string; dueAt: number }[]> {
-    const endpoints = await this.#endpoints()
-    const times = await Promise.all(endpoints.map((endpoint) => this.#scripts.run(nextDue, endpoint, [0])))
-    return endpoints.flatMap((endpoint, at) => {
-      const dueAt = times[at] as Buffer | null
-      return dueAt === null ? [] : [{ endpoint, dueAt: numberOf(dueAt) }]
-    })
+  async #nextDue(): Promise<{ due: { endpoint: string; dueAt: number }[]; failure: unknown }> {
+    const { answers, failure } = await askEach(
+      await this.#endpoints(),
+      async (endpoint) => (await this.#scripts.run(nextDue, endpoint, [0])) as Buffer | null,
+    )
+    const due = answers.flatMap(({ endpoint, answer }) =>
+      answer === null ? [] : [{ endpoint, dueAt: numberOf(answer) }],
+    )
+    return { due, failure }
   }
 }
 

@@ -3,164 +3,25 @@
 import { randomBytes } from 'node:crypto'
 import type { TraceContext } from '../../job/job.ts'
 import { limits } from '../../job/limits.ts'
-import type { End, Fence, FencedAnswer, JobStore, LeaseAsk, LeasedJob, NewChunk } from '../store.ts'
+import type {
+  End,
+  Fence,
+  FencedAnswer,
+  JobStore,
+  LeaseAsk,
+  LeaseTerm,
+  LeasedJob,
+  NewChunk,
+} from '../job-store.ts'
 import type { JobParts } from '../compose-jobs.ts'
 import { numberOf, optional, textOf } from './reply.ts'
-import { script, type Script } from './script.ts'
 import type { Argument, Scripts } from './scripts.ts'
+import { appendChunks, extend, lease, lose, release, setProgress, settle, start } from './worker-scripts.ts'
 
 type WorkerVerbs = JobParts['worker']
 
-// What is past its ttl stands in the way of those behind it, and is removed where it is met.
-const lease = script(
-  'lease',
-  `
-local worker, most, untilAt, graceMs, lostSince, token = ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5], tonumber(ARGV[6]), ARGV[7]
-local leased, at = {}, 0
-while #leased < most do
-  local ids = call('ZRANGE', WAITING, at, at + most + 15)
-  if #ids == 0 then break end
-  for _, id in ipairs(ids) do
-    if #leased == most then break end
-    local found = load(id)
-    if tonumber(found.gone) <= now then
-      remove(found, 'expire')
-    elseif found.lostBy == worker and tonumber(found.lapsed) > lostSince then
-      at = at + 1
-    else
-      local name = job(id)
-      local lease = token .. found.position .. '.' .. found.attempt
-      local limit = limitOf(found)
-      call('HSET', name, 'status', TO.lease, 'lease', lease, 'worker', worker, 'base', found.last)
-      call('HDEL', name, 'reason', 'execution')
-      call('ZREM', WAITING, id)
-      call('ZADD', LEASED, untilAt, id)
-      if graceMs ~= '' then
-        call('HSET', name, 'start', now)
-        call('ZADD', DEADLINES, now + tonumber(graceMs) + limit, id)
-      end
-      local kept = call('HMGET', data(id), 'input', 'webhook', 's3', 'trace')
-      leased[#leased + 1] = { id, lease, found.attempt, tostring(limit), found.timeout or false, found.low, found.ttl,
-        string.format('%.0f', math.max(0, now - tonumber(found.from) - tonumber(found.ran))), found.alone or '0', unpack(kept) }
-    end
-  end
-end
-return leased`,
-)
-
-const start = script(
-  'start',
-  `
-local found = fenced(ARGV[2], 'start', ARGV[3], ARGV[4], true)
-if not found then return 0 end
-local startedAt, untilAt, graceMs = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
-call('HSET', job(found.id), 'start', found.start or startedAt, 'confirmed', 1)
-call('ZADD', LEASED, 'GT', untilAt, found.id)
-call('ZADD', DEADLINES, 'NX', startedAt + graceMs + limitOf(found), found.id)
-return 1`,
-)
-
-const extend = script(
-  'extend',
-  `
-local stale = {}
-for at = 4, #ARGV, 2 do
-  local found = fenced(ARGV[at], 'start', ARGV[2], ARGV[at + 1], false)
-  if found then
-    call('HSET', job(found.id), 'confirmed', 1)
-    call('ZADD', LEASED, 'GT', ARGV[3], found.id)
-  else
-    stale[#stale + 1] = ARGV[at]
-    stale[#stale + 1] = ARGV[at + 1]
-  end
-end
-return stale`,
-)
-
-// A chunk is its attempt, a line of JSON about it, and its bytes as they came.
-const appendChunks = script(
-  'appendChunks',
-  `
-local found = fenced(ARGV[2], 'start', ARGV[3], ARGV[4], true)
-if not found then return false end
-local stored = tonumber(found.last) - tonumber(found.base)
-local first = ARGV[5] == '' and stored + 1 or tonumber(ARGV[5])
-local given = (#ARGV - 5) / 2
-if first > stored + 1 then return stored end
-local fresh = 0
-for at = stored + 1 - first, given - 1 do
-  local index = tonumber(found.base) + first + at
-  call('HSET', chunks(found.id), index, found.attempt .. ' ' .. ARGV[6 + at * 2] .. '\\n' .. ARGV[7 + at * 2])
-  fresh = fresh + 1
-end
-if fresh > 0 then
-  call('HINCRBY', job(found.id), 'last', fresh)
-  emit('chunks', found.id)
-end
-return stored + fresh`,
-)
-
-const setProgress = script(
-  'setProgress',
-  `
-local found = fenced(ARGV[2], 'start', ARGV[3], ARGV[4], false)
-if not found then return 0 end
-call('HSET', data(found.id), 'progress', ARGV[5])
-emit('progress', found.id)
-return 1`,
-)
-
-// The worker's monotonic measure is the truth; the wall clock stands in where the wire has none.
-const settle = script(
-  'settle',
-  `
-local event = ARGV[5]
-local found = fenced(ARGV[2], event, ARGV[3], ARGV[4], true)
-if not found then return 'stale' end
-if tonumber(found.last) - tonumber(found.base) < tonumber(ARGV[7]) then return 'behind' end
-for at = 8, #ARGV, 2 do call('HSET', data(found.id), ARGV[at], ARGV[at + 1]) end
-endRun(found, tonumber(ARGV[6]))
-finish(found, event)
-return 'accepted'`,
-)
-
-const release = script(
-  'release',
-  `
-local found = fenced(ARGV[2], 'release', ARGV[3], ARGV[4], true)
-if not found then return 0 end
-handBack(found, 'release', 0)
-call('HDEL', job(found.id), 'worker')
-return 1`,
-)
-
-const lose = script(
-  'lose',
-  `
-local found = fenced(ARGV[2], 'lose', ARGV[3], ARGV[4], true)
-if not found then return 0 end
-if tonumber(found.attempt) < tonumber(call('HGET', P, 'attempts')) then
-  handBack(found, 'lose', 1, tonumber(ARGV[6]))
-  call('HSET', job(found.id), 'alone', 1)
-  call('HDEL', job(found.id), 'worker')
-else
-  call('HSET', data(found.id), 'error', ARGV[5])
-  endRun(found, tonumber(ARGV[6]))
-  finish(found, 'fail')
-end
-return 1`,
-)
-
-export const workerScripts: readonly Script[] = [
-  lease,
-  start,
-  extend,
-  appendChunks,
-  setProgress,
-  settle,
-  release,
-  lose,
-]
+/** Jobs that one lease looks at for nothing in one script: while it runs Redis does nothing else. */
+const LOOKS = 500
 
 export class RedisWorkerVerbs implements WorkerVerbs {
   readonly #scripts: Scripts
@@ -171,16 +32,22 @@ export class RedisWorkerVerbs implements WorkerVerbs {
 
   async lease(ask: LeaseAsk): Promise<LeasedJob[]> {
     const { now, worker, count, leaseMs, startsAtLease, notLostSince } = ask
-    const rows = (await this.#scripts.run(lease, ask.endpoint, [
-      now,
+    const args = [
       worker,
       count,
-      now + leaseMs,
+      leaseMs,
       startsAtLease ? startsAtLease.graceMs + limits.silentTimeoutMs : '',
       notLostSince ?? Number.MAX_SAFE_INTEGER,
       `${randomBytes(9).toString('base64url')}.`,
-    ])) as (Buffer | null)[][]
-    return rows.map(readLease)
+    ]
+    let after: Argument | undefined = '-inf'
+    while (after !== undefined) {
+      const answered = await this.#scripts.run(lease, ask.endpoint, [now, ...args, after, LOOKS])
+      const [rows, next] = answered as [(Buffer | null)[][], Buffer?]
+      if (rows.length > 0) return rows.map(readLease)
+      after = next
+    }
+    return []
   }
 
   async start(fence: Fence, report: Parameters<JobStore['start']>[1]): Promise<FencedAnswer> {
@@ -192,10 +59,11 @@ export class RedisWorkerVerbs implements WorkerVerbs {
   async extend(
     endpoint: string,
     leases: readonly { id: string; lease: string }[],
-    until: number,
+    { now, leaseMs }: LeaseTerm,
   ): Promise<Set<string>> {
     const named = leases.flatMap(({ id, lease: token }) => [id, token])
-    const stale = (await this.#scripts.run(extend, endpoint, [0, 'lease', until, ...named])) as Buffer[]
+    const args = [now, 'lease', now + leaseMs, ...named]
+    const stale = (await this.#scripts.run(extend, endpoint, args)) as Buffer[]
     return new Set(stale.filter((_one, at) => at % 2 === 1).map(textOf))
   }
 
@@ -203,10 +71,11 @@ export class RedisWorkerVerbs implements WorkerVerbs {
     endpoint: string,
     worker: string,
     ids: readonly string[],
-    until: number,
+    { now, leaseMs }: LeaseTerm,
   ): Promise<Set<string>> {
     const named = ids.flatMap((id) => [id, worker])
-    const stale = (await this.#scripts.run(extend, endpoint, [0, 'worker', until, ...named])) as Buffer[]
+    const args = [now, 'worker', now + leaseMs, ...named]
+    const stale = (await this.#scripts.run(extend, endpoint, args)) as Buffer[]
     return new Set(stale.filter((_one, at) => at % 2 === 0).map(textOf))
   }
 

@@ -1,7 +1,7 @@
 // What clients do to jobs in a queue file: submit, cancel, retry, purge, move the ttl.
 
 import { isAllowed, transitions, type JobStatus } from '../../job/lifecycle.ts'
-import type { Enqueued, JobStore, NewJob } from '../store.ts'
+import type { Enqueued, JobStore, NewJob } from '../job-store.ts'
 import type { JobParts } from '../compose-jobs.ts'
 import {
   deleteChunks,
@@ -10,6 +10,7 @@ import {
   integer,
   IS_PRESENT,
   text,
+  weightOf,
   type Context,
   type Row,
 } from './context.ts'
@@ -31,6 +32,8 @@ export class SqliteClientVerbs implements ClientVerbs {
   enqueue(job: NewJob): Promise<Enqueued> {
     const { statements, counters, commits } = this.#context
     return commits.submit((transaction) => {
+      // It was let in before the endpoint was removed, and is gone with all the others.
+      if (this.#isRemoved(job.endpoint)) return { kind: 'created', id: job.id, status: 'IN_QUEUE' }
       const earlier = job.idempotency && this.#findByKey(job, job.idempotency, transaction)
       if (earlier) return earlier
       const position = this.#context.nextPosition()
@@ -60,7 +63,7 @@ export class SqliteClientVerbs implements ClientVerbs {
         seq: integer(inserted?.['seq']),
         body: job.input,
       })
-      counters.submitted(job.endpoint)
+      counters.submitted(job.endpoint, { low: job.policy.lowPriority ? 1 : 0 })
       transaction.emit({ kind: 'queued', endpoint: job.endpoint })
       return { kind: 'created', id: job.id, status: 'IN_QUEUE' }
     })
@@ -79,7 +82,7 @@ export class SqliteClientVerbs implements ClientVerbs {
         `update jobs set ${endsJob('cancel')}, reason = '${transitions.cancel.reason}'${run} where seq = $seq`,
         { seq: integer(row['seq']), now },
       )
-      counters.moved(endpoint, 'cancel', status)
+      counters.moved(endpoint, 'cancel', status, weightOf(row))
       if (row['lease'] !== null) emitStop(transaction, row, 'cancelled')
       oweWebhook(this.#context, transaction, row, now)
       transaction.emit({ kind: 'changed', endpoint, id, status: transitions.cancel.to })
@@ -104,7 +107,7 @@ export class SqliteClientVerbs implements ClientVerbs {
            ended_at = null, gone_at = $expiresAt, output = null, error = null, error_text = null where seq = $seq`,
         { seq: integer(row['seq']), position: this.#context.nextPosition(), expiresAt, now },
       )
-      counters.moved(endpoint, 'retry', status)
+      counters.moved(endpoint, 'retry', status, weightOf(row))
       transaction.emit({ kind: 'changed', endpoint, id, status: transitions.retry.to })
       transaction.emit({ kind: 'queued', endpoint })
       return { kind: 'done' as const, status: transitions.retry.to }
@@ -114,12 +117,17 @@ export class SqliteClientVerbs implements ClientVerbs {
   purge(endpoint: string, now: number): Promise<number> {
     const { statements, counters, commits } = this.#context
     return commits.submit((transaction) => {
-      const purged = statements.all(
-        `update jobs set ${endsJob('purge')}, reason = '${transitions.purge.reason}'
-         where endpoint = $endpoint and ${inStatuses(transitions.purge.from)} and ${IS_PRESENT} returning seq, id, webhook`,
-        { endpoint, now },
-      )
-      counters.moved(endpoint, 'purge', 'IN_QUEUE', purged.length)
+      // Each line by its own index.
+      const [counting, low] = [0, 1].map((isLow) =>
+        statements.all(
+          `update jobs set ${endsJob('purge')}, reason = '${transitions.purge.reason}'
+           where endpoint = $endpoint and ${inStatuses(transitions.purge.from)} and low_priority = ${isLow} and ${IS_PRESENT}
+           returning seq, id, webhook`,
+          { endpoint, now },
+        ),
+      ) as [Row[], Row[]]
+      const purged = [...counting, ...low]
+      counters.moved(endpoint, 'purge', 'IN_QUEUE', { jobs: purged.length, low: low.length })
       for (const row of purged) {
         transaction.emit({ kind: 'changed', endpoint, id: text(row['id']), status: transitions.purge.to })
         oweWebhook(this.#context, transaction, row, now)
@@ -143,9 +151,14 @@ export class SqliteClientVerbs implements ClientVerbs {
     })
   }
 
+  #isRemoved(endpoint: string): boolean {
+    const sql = 'select 1 from endpoints where id = $endpoint and is_removed = 1'
+    return this.#context.statements.find(sql, { endpoint }) !== undefined
+  }
+
   #findPresent(endpoint: string, id: string, now: number): Row | undefined {
     return this.#context.statements.find(
-      `select seq, id, endpoint, status, worker, lease, submitted_at, ttl_ms, last_index, webhook from jobs
+      `select seq, id, endpoint, status, worker, lease, submitted_at, ttl_ms, last_index, low_priority, webhook from jobs
        where id = $id and endpoint = $endpoint and ${IS_PRESENT}`,
       { id, endpoint, now },
     )
@@ -157,7 +170,7 @@ export class SqliteClientVerbs implements ClientVerbs {
     transaction: Transaction,
   ): Enqueued | undefined {
     const row = this.#context.statements.find(
-      `select seq, id, endpoint, status, worker, lease, last_index, body_hash, ${IS_PRESENT} as is_present from jobs
+      `select seq, id, endpoint, status, worker, lease, last_index, low_priority, body_hash, ${IS_PRESENT} as is_present from jobs
        where endpoint = $endpoint and idempotency_key = $key`,
       { endpoint: job.endpoint, key, now: job.now },
     )

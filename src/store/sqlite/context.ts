@@ -8,7 +8,7 @@ import {
   type JobEvent,
   type JobStatus,
 } from '../../job/lifecycle.ts'
-import type { Fence } from '../store.ts'
+import type { Fence } from '../job-store.ts'
 import type { CommitCounters, GroupCommit } from './group-commit.ts'
 import { inStatuses } from './schema.ts'
 
@@ -63,7 +63,9 @@ interface Sums {
   failed: number
   retried: number
   in_queue: number
+  in_queue_low: number
   in_progress: number
+  arrived: number
 }
 
 /** Job counts per endpoint, kept by every transition and written once per commit. */
@@ -75,16 +77,31 @@ export class Counters implements CommitCounters {
     this.#statements = statements
   }
 
-  submitted(endpoint: string): void {
-    this.#of(endpoint).in_queue += 1
+  submitted(endpoint: string, { low }: { low: number }): void {
+    const sums = this.#of(endpoint)
+    sums.in_queue += 1
+    sums.in_queue_low += low
+    sums.arrived += 1 - low
   }
 
-  moved(endpoint: string, event: JobEvent, from: JobStatus, jobs = 1): void {
+  /** `low`: how many of the jobs are of low priority. */
+  moved(
+    endpoint: string,
+    event: JobEvent,
+    from: JobStatus,
+    { jobs = 1, low }: { jobs?: number; low: number },
+  ): void {
     const to = transitions[event].to
     const sums = this.#of(endpoint)
-    if (from === 'IN_QUEUE') sums.in_queue -= jobs
+    if (from === 'IN_QUEUE') {
+      sums.in_queue -= jobs
+      sums.in_queue_low -= low
+    }
     if (from === 'IN_PROGRESS') sums.in_progress -= jobs
-    if (to === 'IN_QUEUE') sums.in_queue += jobs
+    if (to === 'IN_QUEUE') {
+      sums.in_queue += jobs
+      sums.in_queue_low += low
+    }
     if (to === 'IN_PROGRESS') sums.in_progress += jobs
     if (to === 'COMPLETED') sums.completed += jobs
     if (to === 'FAILED' || to === 'TIMED_OUT') sums.failed += jobs
@@ -95,7 +112,8 @@ export class Counters implements CommitCounters {
     for (const [endpoint, sums] of this.#sums) {
       this.#statements.run(
         `update endpoints set completed = completed + $completed, failed = failed + $failed, retried = retried + $retried,
-           in_queue = in_queue + $in_queue, in_progress = in_progress + $in_progress where id = $endpoint`,
+           in_queue = in_queue + $in_queue, in_queue_low = in_queue_low + $in_queue_low, arrived = arrived + $arrived,
+           in_progress = in_progress + $in_progress where id = $endpoint`,
         { endpoint, ...sums },
       )
     }
@@ -109,11 +127,16 @@ export class Counters implements CommitCounters {
   #of(endpoint: string): Sums {
     let sums = this.#sums.get(endpoint)
     if (!sums) {
-      sums = { completed: 0, failed: 0, retried: 0, in_queue: 0, in_progress: 0 }
+      sums = { completed: 0, failed: 0, retried: 0, in_queue: 0, in_queue_low: 0, in_progress: 0, arrived: 0 }
       this.#sums.set(endpoint, sums)
     }
     return sums
   }
+}
+
+/** For the counters. `row` has low_priority. */
+export function weightOf(row: Row): { low: number } {
+  return { low: integer(row['low_priority']) }
 }
 
 /** The guard of a transition that only a lease holder may cause, and what it binds. */

@@ -1,6 +1,6 @@
 // Telling the worker that holds a job that its lease is over.
 
-import type { StopCause } from '../store.ts'
+import type { StopCause } from '../store-event.ts'
 import { text, type Row } from './context.ts'
 import type { Transaction } from './group-commit.ts'
 

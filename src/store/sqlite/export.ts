@@ -6,8 +6,10 @@ import type { PartKind } from '../../job/chunk.ts'
 import type { JobStatus } from '../../job/lifecycle.ts'
 import { systemClock } from '../../lib/clock.ts'
 import { keySchema } from '../../resource/key.ts'
-import type { MovedDelivery, MovedEndpoint, MovedJob, MovedRun, QueueSource } from '../moved.ts'
-import { StoreError, type Dialect, type StoredChunk } from '../store.ts'
+import type { MovedDelivery, MovedEndpoint, MovedJob, MovedRecord, MovedRun, QueueSource } from '../moved.ts'
+import type { RecordKind } from '../fleet-store.ts'
+import type { Dialect, StoredChunk } from '../job-store.ts'
+import { StoreError } from '../store-error.ts'
 import { integer, text, type Row } from './context.ts'
 import { realFile } from './real-file.ts'
 import { openSqliteStore } from './sqlite-store.ts'
@@ -24,16 +26,21 @@ export async function openSqliteSource(name: string): Promise<QueueSource> {
   // What is past its time is not there, and a lease of it could not be given back.
   const served = { leaseMs: LEASE_MS, servedMs: LEASE_MS }
   while ((await store.jobs.sweep(systemClock.now(), served)) > 0) continue
+  // What is being removed is not moved.
+  for (const { id } of db.prepare('select id from endpoints where is_removed = 1').all())
+    await store.endpoints.removeEndpoint(text(id))
   const leased = db.prepare('select endpoint, id, lease from jobs where lease is not null').all()
   for (const { endpoint, id, lease } of leased) {
     const fence = { endpoint: text(endpoint), id: text(id), lease: text(lease) }
     await store.jobs.release(fence, systemClock.now())
   }
   return {
-    endpoints: () => db.prepare('select * from endpoints order by id').all().map(readEndpoint),
+    endpoints: () =>
+      db.prepare('select * from endpoints where is_removed = 0 order by id').all().map(readEndpoint),
     keys: () => db.prepare('select * from keys').all().map(readKey),
     jobs: () => readJobs(db),
     deliveries: () => readDeliveries(db),
+    records: () => mapped(db.prepare('select * from records order by kind, id').iterate(), readRecord),
     async close() {
       db.close()
       await store.close()
@@ -130,6 +137,7 @@ function readEndpoint(row: Row): MovedEndpoint {
     completed: integer(row['completed']),
     failed: integer(row['failed']),
     retried: integer(row['retried']),
+    arrived: integer(row['arrived']),
   }
 }
 
@@ -142,6 +150,16 @@ function readKey(row: Row): ReturnType<QueueSource['keys']>[number] {
     createdAt: integer(row['created_at']),
   })
   return { ...key, hash: text(row['hash']) }
+}
+
+function readRecord(row: Row): MovedRecord {
+  return {
+    kind: text(row['kind']) as RecordKind,
+    id: text(row['id']),
+    ...present('name', row['name'], text),
+    revision: integer(row['revision']),
+    body: text(row['body']),
+  }
 }
 
 function* mapped<T>(rows: Iterable<Row>, read: (row: Row) => T): Generator<T> {

@@ -1,7 +1,7 @@
 // One server to a queue file: a lock that the system lets go of when its holder dies, whatever killed it.
 
 import { DatabaseSync } from 'node:sqlite'
-import { StoreError } from '../store.ts'
+import { StoreError } from '../store-error.ts'
 
 /**
  * Takes the lock `<file>.lock` until `release`, or throws StoreError STORE_IN_USE with the holder's pid.

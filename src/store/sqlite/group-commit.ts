@@ -1,7 +1,8 @@
 // Group commit: everything asked for in one turn of the event loop shares one transaction and one fsync.
 
 import type { DatabaseSync } from 'node:sqlite'
-import { StoreError, type StoreEvent } from '../store.ts'
+import { StoreError } from '../store-error.ts'
+import type { StoreEvent } from '../store-event.ts'
 
 /** What an operation may do besides SQL: tell events, once and only if its commit holds. */
 export interface Transaction {

@@ -1,7 +1,7 @@
 // The API keys in a queue file.
 
 import type { Key, Permission } from '../../resource/key.ts'
-import type { KeyStore } from '../store.ts'
+import type { KeyStore } from '../key-store.ts'
 import { integer, optional, text, type Context, type Row } from './context.ts'
 
 const FIELDS = 'id, name, permissions, endpoints, created_at'
@@ -13,12 +13,23 @@ export class SqliteKeys implements KeyStore {
     this.#context = context
   }
 
-  addKey({ hash, id, name, permissions, endpoints, createdAt }: Key & { hash: string }): Promise<void> {
+  async addKey(key: Key & { hash: string }): Promise<void> {
+    await this.#insert(key, 'values ($hash, $id, $name, $permissions, $endpoints, $createdAt)')
+  }
+
+  async addFirstKey(key: Key & { hash: string }): Promise<boolean> {
+    const source = `select $hash, $id, $name, $permissions, $endpoints, $createdAt
+      where not exists (select 1 from keys)`
+    return (await this.#insert(key, source)) > 0
+  }
+
+  /** Answers how many were added: a key that is there stays as it is. */
+  #insert(key: Key & { hash: string }, source: string): Promise<number> {
+    const { hash, id, name, permissions, endpoints, createdAt } = key
     const { statements, commits } = this.#context
-    return commits.submit(() => {
+    return commits.submit(() =>
       statements.run(
-        `insert or ignore into keys (hash, id, name, permissions, endpoints, created_at)
-         values ($hash, $id, $name, $permissions, $endpoints, $createdAt)`,
+        `insert or ignore into keys (hash, id, name, permissions, endpoints, created_at) ${source}`,
         {
           hash,
           id,
@@ -27,8 +38,8 @@ export class SqliteKeys implements KeyStore {
           endpoints: endpoints ? JSON.stringify(endpoints) : null,
           createdAt,
         },
-      )
-    })
+      ),
+    )
   }
 
   async findKey(hash: string): Promise<Key | undefined> {

@@ -2,7 +2,8 @@
 
 import { existsSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
-import { StoreError, type OpenKeys } from '../store.ts'
+import type { OpenKeys } from '../key-store.ts'
+import { StoreError } from '../store-error.ts'
 import { Statements } from './context.ts'
 import { lockFile } from './file-lock.ts'
 import { GroupCommit } from './group-commit.ts'

@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { jobErrorSchema } from '../../job/job.ts'
 import type { PartKind } from '../../job/chunk.ts'
 import { transitions, type JobStatus } from '../../job/lifecycle.ts'
-import type { JobCounts, JobPage, JobRecord, StoredChunk, StreamRead } from '../store.ts'
+import type { JobCounts, JobPage, JobRecord, QueueLoad, StoredChunk, StreamRead } from '../job-store.ts'
 import type { JobParts } from '../compose-jobs.ts'
 import { blob, integer, IS_PRESENT, optional, text, type Context, type Row } from './context.ts'
 import { inStatuses } from './schema.ts'
@@ -111,12 +111,46 @@ export class SqliteReads implements Reads {
   }
 
   async headWaitedMs(endpoint: string, now: number): Promise<number> {
-    const head = this.#context.statements.find(
-      `select counted_from, ran_ms from jobs where endpoint = $endpoint and ${inStatuses(transitions.lease.from)} and ${IS_PRESENT}
+    const heads = [
+      this.#firstInLine(endpoint, { isLow: 0, now }),
+      this.#firstInLine(endpoint, { isLow: 1, now }),
+    ]
+    const [head] = heads.filter((row) => row !== undefined).toSorted((a, b) => a.position - b.position)
+    return head?.waitedMs ?? 0
+  }
+
+  async load(endpoint: string, now: number): Promise<QueueLoad> {
+    const row = this.#context.statements.find(
+      `select in_queue - in_queue_low as waiting, in_queue_low, arrived, completed + failed as ended
+       from endpoints where id = $endpoint`,
+      { endpoint },
+    )
+    return {
+      waiting: Number(row?.['waiting'] ?? 0),
+      waitingLowPriority: Number(row?.['in_queue_low'] ?? 0),
+      oldestWaitMs: this.#firstInLine(endpoint, { isLow: 0, now })?.waitedMs ?? 0,
+      arrived: Number(row?.['arrived'] ?? 0),
+      ended: Number(row?.['ended'] ?? 0),
+    }
+  }
+
+  /** Of one of the two lines. */
+  #firstInLine(
+    endpoint: string,
+    { isLow, now }: { isLow: 0 | 1; now: number },
+  ): { position: number; waitedMs: number } | undefined {
+    const row = this.#context.statements.find(
+      `select position, counted_from, ran_ms from jobs
+       where endpoint = $endpoint and ${inStatuses(transitions.lease.from)} and low_priority = ${isLow} and ${IS_PRESENT}
        order by position limit 1`,
       { endpoint, now },
     )
-    return head ? Math.max(0, now - integer(head['counted_from']) - integer(head['ran_ms'])) : 0
+    return (
+      row && {
+        position: integer(row['position']),
+        waitedMs: Math.max(0, now - integer(row['counted_from']) - integer(row['ran_ms'])),
+      }
+    )
   }
 
   async count(endpoint: string): Promise<JobCounts> {

@@ -2,7 +2,7 @@
 
 import { lstatSync, readlinkSync, realpathSync, statSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
-import { StoreError } from '../store.ts'
+import { StoreError } from '../store-error.ts'
 
 const MAX_LINKS = 40
 

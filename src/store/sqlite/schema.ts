@@ -2,7 +2,7 @@
 
 import type { DatabaseSync } from 'node:sqlite'
 import { finalStatuses, transitions, type JobStatus } from '../../job/lifecycle.ts'
-import { StoreError } from '../store.ts'
+import { StoreError } from '../store-error.ts'
 
 /** A status list for SQL. The words come from the lifecycle table, never from a caller. */
 export function inStatuses(statuses: readonly JobStatus[]): string {
@@ -156,6 +156,40 @@ const migrations: readonly string[] = [
   update jobs set s3_config = null where s3_config is not null and ${inStatuses(finalStatuses)};
   /** When a job can no longer be retried, and what it was sealed with is to go. */
   create index jobs_secrets on jobs (submitted_at + ttl_ms) where ${KEEPS_SECRETS};
+  `,
+  `
+  /** Templates, endpoints, pods and what else the fleet keeps, as JSON. */
+  create table records (
+    kind text not null,
+    id text not null,
+    /** Where names of the kind are unique. */
+    name text,
+    revision integer not null default 1,
+    body text not null,
+    primary key (kind, id)
+  ) without rowid;
+  create unique index records_name on records (kind, name) where name is not null;
+  create table duties (
+    duty text primary key,
+    holder text not null,
+    until integer not null
+  ) without rowid;
+  `,
+  `
+  /** Jobs of low priority that wait, and submissions of others. */
+  alter table endpoints add column in_queue_low integer not null default 0;
+  alter table endpoints add column arrived integer not null default 0;
+  /** A job waits in one of two lines, so that the first of either is found at once, at the price of one index. */
+  drop index jobs_waiting;
+  create index jobs_waiting on jobs (endpoint, position) where ${waiting} and low_priority = 0;
+  create index jobs_waiting_low on jobs (endpoint, position) where ${waiting} and low_priority = 1;
+  update endpoints set in_queue_low =
+    (select count(*) from jobs where endpoint = endpoints.id and ${waiting} and low_priority = 1);
+  `,
+  `
+  /** What is left of an endpoint that was removed is its name, so that nobody makes it anew who only keeps it. */
+  alter table endpoints add column is_removed integer not null default 0;
+  create index deliveries_endpoint on deliveries (endpoint);
   `,
 ]
 

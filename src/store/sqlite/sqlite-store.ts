@@ -2,27 +2,27 @@
 
 import { DatabaseSync } from 'node:sqlite'
 import { systemClock } from '../../lib/clock.ts'
-import { limits } from '../../job/limits.ts'
-import {
-  StoreError,
-  type Endpoint,
-  type EndpointStore,
-  type JobStore,
-  type KeyStore,
-  type Store,
-  type StoreEvent,
-  type WebhookStore,
-} from '../store.ts'
+import type { EndpointStore } from '../endpoint-store.ts'
+import type { JobStore } from '../job-store.ts'
+import type { KeyStore } from '../key-store.ts'
+import type { Store } from '../store.ts'
+import { StoreError } from '../store-error.ts'
+import type { StoreEvent } from '../store-event.ts'
+import type { WebhookStore } from '../webhook-store.ts'
 import { composeJobs } from '../compose-jobs.ts'
 import { SqliteClientVerbs } from './client-verbs.ts'
-import { Counters, integer, Statements, text, type Context, type Row } from './context.ts'
+import { Counters, Statements, type Context } from './context.ts'
+import { SqliteEndpoints } from './endpoints.ts'
 import { LocalRates, noOthers } from '../local-traffic.ts'
+import type { FleetStore } from '../fleet-store.ts'
 import { lockFile } from './file-lock.ts'
+import { makeFleet } from './fleet.ts'
 import { GroupCommit } from './group-commit.ts'
 import { SqliteKeys } from './keys.ts'
 import { realFile } from './real-file.ts'
 import { SqliteReads } from './reads.ts'
 import { BUSY_MS, migrate } from './schema.ts'
+import { ServedTime } from './served-time.ts'
 import { SqliteSweep } from './sweep.ts'
 import { SqliteWebhooks } from './webhooks.ts'
 import { SqliteWorkerVerbs } from './worker-verbs.ts'
@@ -78,6 +78,7 @@ class SqliteStore implements Store {
   readonly endpoints: EndpointStore
   readonly keys: KeyStore
   readonly webhooks: WebhookStore
+  readonly fleet: FleetStore
   readonly clock = systemClock
   readonly rates = new LocalRates()
   readonly presence = noOthers
@@ -101,9 +102,10 @@ class SqliteStore implements Store {
       nextPosition: () => (position += 1),
     }
     this.jobs = makeJobs(context)
-    this.endpoints = composeEndpoints(context)
+    this.endpoints = new SqliteEndpoints(context)
     this.keys = new SqliteKeys(context)
     this.webhooks = new SqliteWebhooks(context)
+    this.fleet = makeFleet(context)
   }
 
   watch(listener: (event: StoreEvent) => void): () => void {
@@ -114,6 +116,9 @@ class SqliteStore implements Store {
   async ping(): Promise<void> {
     await this.#commits.submit(() => undefined)
   }
+
+  /** A file is never silent. */
+  async leave(): Promise<void> {}
 
   async close(): Promise<void> {
     this.#commits.close()
@@ -128,43 +133,9 @@ class SqliteStore implements Store {
 
 function makeJobs(context: Context): JobStore {
   const client = new SqliteClientVerbs(context)
-  const worker = new SqliteWorkerVerbs(context)
+  const servedTime = new ServedTime(context)
+  const worker = new SqliteWorkerVerbs(context, servedTime)
   const reads = new SqliteReads(context)
-  const sweep = new SqliteSweep(context)
+  const sweep = new SqliteSweep(context, servedTime)
   return composeJobs({ client, worker, reads, sweep })
-}
-
-function composeEndpoints({ statements, commits }: Context): EndpointStore {
-  const read = (row: Row): Endpoint => ({
-    id: text(row['id']),
-    executionTimeoutMs: integer(row['execution_timeout_ms']),
-    maxAttempts: integer(row['max_attempts']),
-  })
-  const find = (id: string): Endpoint | undefined => {
-    const row = statements.find(
-      'select id, execution_timeout_ms, max_attempts from endpoints where id = $id',
-      { id },
-    )
-    return row && read(row)
-  }
-  return {
-    ensureEndpoint: (id) =>
-      commits.submit(() => {
-        const fresh = {
-          id,
-          executionTimeoutMs: limits.executionTimeoutMs.default,
-          maxAttempts: limits.maxAttempts.default,
-        }
-        statements.run(
-          'insert or ignore into endpoints (id, execution_timeout_ms, max_attempts) values ($id, $executionTimeoutMs, $maxAttempts)',
-          fresh,
-        )
-        return find(id) ?? fresh
-      }),
-    findEndpoint: async (id) => find(id),
-    listEndpoints: async () =>
-      statements
-        .all('select id, execution_timeout_ms, max_attempts from endpoints order by id', {})
-        .map(read),
-  }
 }

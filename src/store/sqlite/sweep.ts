@@ -2,7 +2,7 @@
 
 import { isAllowed, isEnded, transitions, type JobStatus } from '../../job/lifecycle.ts'
 import type { JobError } from '../../job/job.ts'
-import type { StopCause } from '../store.ts'
+import type { StopCause } from '../store-event.ts'
 import {
   deleteChunks,
   endsJob,
@@ -10,6 +10,7 @@ import {
   integer,
   IS_PRESENT,
   text,
+  weightOf,
   type Context,
   type Row,
 } from './context.ts'
@@ -18,24 +19,26 @@ import { emitStop } from './emit-stop.ts'
 import { oweWebhook } from './owe-webhook.ts'
 import { removeJob } from './remove-job.ts'
 import { inStatuses, KEEPS_SECRETS } from './schema.ts'
+import type { ServedTime } from './served-time.ts'
 
 /** Rows of one kind in one round: about 10 ms of work, so that requests are never kept waiting long. */
 const ROUND = 500
 
 const FIELDS =
-  'seq, id, endpoint, status, worker, lease, last_index, attempt, is_confirmed, started_at, webhook'
+  'seq, id, endpoint, status, worker, lease, last_index, attempt, is_confirmed, started_at, low_priority, webhook'
 
 export class SqliteSweep {
   readonly #context: Context
-  #sweptAt: number | undefined
+  readonly #servedTime: ServedTime
 
-  constructor(context: Context) {
+  constructor(context: Context, servedTime: ServedTime) {
     this.#context = context
+    this.#servedTime = servedTime
   }
 
   async sweep(now: number, served: { leaseMs: number; servedMs: number }): Promise<number> {
     const swept = await this.#context.commits.submit((transaction) => {
-      this.#grantUnservedTime(now, served)
+      this.#servedTime.sweep(now, served)
       return (
         this.#delete(transaction, now) +
         this.#timeOut(transaction, now) +
@@ -43,21 +46,9 @@ export class SqliteSweep {
         this.#dropSecrets(now)
       )
     })
-    // A round that was undone has made up for nothing.
-    this.#sweptAt = now
     // Pages that deletions freed go back to the system a few at a time.
     if (swept > 0) this.#context.db.exec('pragma incremental_vacuum(256)')
     return swept
-  }
-
-  #grantUnservedTime(now: number, { leaseMs, servedMs }: { leaseMs: number; servedMs: number }): void {
-    const sweptAt = this.#sweptAt
-    if (sweptAt !== undefined && now - sweptAt <= servedMs) return
-    this.#context.statements.run(
-      `update jobs set lease_expires_at = max(lease_expires_at + $gap, $atLeast), deadline_at = max(deadline_at + $gap, $atLeast)
-       where ${inStatuses(transitions.lapse.from)}`,
-      sweptAt === undefined ? { gap: 0, atLeast: now + leaseMs } : { gap: now - sweptAt, atLeast: 0 },
-    )
   }
 
   #delete(transaction: Transaction, now: number): number {
@@ -135,7 +126,7 @@ export class SqliteSweep {
          lapsed_at = $now, lost_by = worker, ${endsRun()} where seq = $seq`,
       { seq: integer(row['seq']), counted: event === 'lapse' ? 1 : 0, now },
     )
-    counters.moved(endpoint, event, statusOf(row))
+    counters.moved(endpoint, event, statusOf(row), weightOf(row))
     emitStop(transaction, row, 'lease-lost')
     transaction.emit({ kind: 'changed', endpoint, id, status: transitions[event].to })
     transaction.emit({ kind: 'queued', endpoint })
@@ -160,7 +151,7 @@ export class SqliteSweep {
         now: end.now,
       },
     )
-    counters.moved(endpoint, end.event, statusOf(row))
+    counters.moved(endpoint, end.event, statusOf(row), weightOf(row))
     emitStop(transaction, row, end.stop)
     oweWebhook(this.#context, transaction, row, end.now)
     transaction.emit({ kind: 'changed', endpoint, id: text(row['id']), status: to })

@@ -1,7 +1,8 @@
 // The deliveries that webhooks are owed, in a queue file.
 
 import type { TraceContext } from '../../job/job.ts'
-import type { Delivery, Dialect, WebhookStore } from '../store.ts'
+import type { Dialect } from '../job-store.ts'
+import type { Delivery, WebhookStore } from '../webhook-store.ts'
 import { blob, integer, optional, text, type Context, type Row } from './context.ts'
 import { readRecord } from './reads.ts'
 

@@ -1,75 +1,57 @@
 // What workers do to jobs in a queue file: lease, start, keep alive, stream, settle, give back.
 
-import { randomBytes } from 'node:crypto'
 import { limits } from '../../job/limits.ts'
-import type { JobError, TraceContext } from '../../job/job.ts'
+import type { JobError } from '../../job/job.ts'
 import { transitions } from '../../job/lifecycle.ts'
-import type { End, Fence, FencedAnswer, JobStore, LeaseAsk, LeasedJob, NewChunk } from '../store.ts'
+import type {
+  End,
+  Fence,
+  FencedAnswer,
+  JobStore,
+  LeaseAsk,
+  LeaseTerm,
+  LeasedJob,
+  NewChunk,
+} from '../job-store.ts'
 import type { JobParts } from '../compose-jobs.ts'
 import {
-  blob,
   deleteChunks,
   endsJob,
   endsRun,
   fenceGuard,
   integer,
-  optional,
-  text,
+  weightOf,
   IS_PRESENT,
   type Context,
   type Row,
 } from './context.ts'
 import type { Transaction } from './group-commit.ts'
+import { leaseNext, LIMIT_IN_FORCE } from './lease-next.ts'
 import { oweWebhook } from './owe-webhook.ts'
-import { inStatuses } from './schema.ts'
+import type { ServedTime } from './served-time.ts'
 
 type WorkerVerbs = JobParts['worker']
 
-const LIMIT_IN_FORCE = `coalesce(execution_timeout_ms, (select execution_timeout_ms from endpoints where endpoints.id = jobs.endpoint))`
-
 export class SqliteWorkerVerbs implements WorkerVerbs {
   readonly #context: Context
+  readonly #servedTime: ServedTime
 
-  constructor(context: Context) {
+  constructor(context: Context, servedTime: ServedTime) {
     this.#context = context
+    this.#servedTime = servedTime
   }
 
   lease(ask: LeaseAsk): Promise<LeasedJob[]> {
-    const { statements, counters, commits } = this.#context
-    return commits.submit(() => {
-      const rows = statements.all(
-        `update jobs set status = '${transitions.lease.to}', reason = null, lease = $token || seq, worker = $worker,
-           lease_expires_at = $until, is_confirmed = 0, lease_index = last_index, execution_ms = null,
-           started_at = iif($startsNow, $now, null),
-           deadline_at = iif($startsNow, $now + $graceMs + ${LIMIT_IN_FORCE}, null)
-         where seq in (
-           select seq from jobs where endpoint = $endpoint and ${inStatuses(transitions.lease.from)} and ${IS_PRESENT}
-             and not (lost_by is $worker and lapsed_at > $lostSince)
-           order by position limit $count)
-         returning id, position, lease, attempt, ${LIMIT_IN_FORCE} as limit_ms, execution_timeout_ms, low_priority, ttl_ms,
-           webhook, s3_config, trace, runs_alone,
-           max(0, $now - counted_from - ran_ms) as waited_ms, (select body from inputs where job = jobs.seq) as input`,
-        {
-          token: `${randomBytes(9).toString('base64url')}.`,
-          worker: ask.worker,
-          until: ask.now + ask.leaseMs,
-          startsNow: ask.startsAtLease ? 1 : 0,
-          graceMs: (ask.startsAtLease?.graceMs ?? 0) + limits.silentTimeoutMs,
-          endpoint: ask.endpoint,
-          now: ask.now,
-          count: ask.count,
-          lostSince: ask.notLostSince ?? Number.MAX_SAFE_INTEGER,
-        },
-      )
-      if (rows.length > 0) counters.moved(ask.endpoint, 'lease', 'IN_QUEUE', rows.length)
-      // RETURNING promises no order.
-      return rows.toSorted((a, b) => integer(a['position']) - integer(b['position'])).map(readLease)
+    return this.#context.commits.submit(() => {
+      this.#servedTime.catchUp(ask.now)
+      return leaseNext(this.#context, ask)
     })
   }
 
   start(fence: Fence, report: Parameters<JobStore['start']>[1]): Promise<FencedAnswer> {
     const { guard, bind } = fenceGuard(fence, 'start')
     return this.#context.commits.submit(() => {
+      this.#servedTime.catchUp(report.now)
       const changed = this.#context.statements.run(
         `update jobs set started_at = coalesce(started_at, $startedAt), is_confirmed = 1,
            lease_expires_at = max(lease_expires_at, $until),
@@ -89,10 +71,11 @@ export class SqliteWorkerVerbs implements WorkerVerbs {
   extend(
     endpoint: string,
     leases: readonly { id: string; lease: string }[],
-    until: number,
+    term: LeaseTerm,
   ): Promise<Set<string>> {
     return this.#context.commits.submit(() => {
-      const stale = leases.filter(({ id, lease }) => !this.#extend({ endpoint, id, lease }, until))
+      this.#servedTime.catchUp(term.now)
+      const stale = leases.filter(({ id, lease }) => !this.#extend({ endpoint, id, lease }, term))
       return new Set(stale.map(({ lease }) => lease))
     })
   }
@@ -101,18 +84,19 @@ export class SqliteWorkerVerbs implements WorkerVerbs {
     endpoint: string,
     worker: string,
     ids: readonly string[],
-    until: number,
+    term: LeaseTerm,
   ): Promise<Set<string>> {
     return this.#context.commits.submit(() => {
-      return new Set(ids.filter((id) => !this.#extend({ endpoint, id, worker }, until)))
+      this.#servedTime.catchUp(term.now)
+      return new Set(ids.filter((id) => !this.#extend({ endpoint, id, worker }, term)))
     })
   }
 
-  #extend(fence: Fence, until: number): boolean {
+  #extend(fence: Fence, { now, leaseMs }: LeaseTerm): boolean {
     const { guard, bind } = fenceGuard(fence, 'start')
     const changed = this.#context.statements.run(
       `update jobs set lease_expires_at = max(lease_expires_at, $until), is_confirmed = 1 where ${guard}`,
-      { ...bind, until },
+      { ...bind, until: now + leaseMs },
     )
     return changed > 0
   }
@@ -209,7 +193,7 @@ export class SqliteWorkerVerbs implements WorkerVerbs {
       `update jobs set ${endsJob(end.event)}, reason = null,
            output = $output, error = $error, error_text = $errorText,
            ${endsRun('$executionMs')}
-         where ${guard} and ${IS_PRESENT} returning seq, webhook`,
+         where ${guard} and ${IS_PRESENT} returning seq, low_priority, webhook`,
       {
         ...bind,
         now: report.now,
@@ -220,7 +204,7 @@ export class SqliteWorkerVerbs implements WorkerVerbs {
       },
     )
     if (!row) return 'stale'
-    counters.moved(fence.endpoint, end.event, 'IN_PROGRESS')
+    counters.moved(fence.endpoint, end.event, 'IN_PROGRESS', weightOf(row))
     oweWebhook(this.#context, transaction, row, report.now)
     transaction.emit({ kind: 'changed', endpoint: fence.endpoint, id: fence.id, status })
     return 'accepted'
@@ -230,9 +214,12 @@ export class SqliteWorkerVerbs implements WorkerVerbs {
     const { statements, commits } = this.#context
     const { guard, bind } = fenceGuard(fence, 'release')
     return commits.submit((transaction) => {
-      const row = statements.find(`select seq from jobs where ${guard} and ${IS_PRESENT}`, { ...bind, now })
+      const row = statements.find(`select seq, low_priority from jobs where ${guard} and ${IS_PRESENT}`, {
+        ...bind,
+        now,
+      })
       if (!row) return 'stale'
-      return this.#handBack(transaction, fence, { event: 'release', seq: integer(row['seq']), now })
+      return this.#handBack(transaction, fence, { event: 'release', row, now })
     })
   }
 
@@ -244,7 +231,7 @@ export class SqliteWorkerVerbs implements WorkerVerbs {
     const { guard, bind } = fenceGuard(fence, 'lose')
     return commits.submit((transaction) => {
       const row = statements.find(
-        `select seq, attempt < (select max_attempts from endpoints where endpoints.id = jobs.endpoint) as has_attempts
+        `select seq, low_priority, attempt < (select max_attempts from endpoints where endpoints.id = jobs.endpoint) as has_attempts
          from jobs where ${guard} and ${IS_PRESENT}`,
         { ...bind, now },
       )
@@ -252,17 +239,18 @@ export class SqliteWorkerVerbs implements WorkerVerbs {
       if (row['has_attempts'] === 0) {
         return this.#settle(transaction, fence, { event: 'fail', error }, { executionMs, now })
       }
-      return this.#handBack(transaction, fence, { event: 'lose', seq: integer(row['seq']), executionMs, now })
+      return this.#handBack(transaction, fence, { event: 'lose', row, executionMs, now })
     })
   }
 
   #handBack(
     transaction: Transaction,
     { endpoint, id }: Fence,
-    back: { event: 'release' | 'lose'; seq: number; executionMs?: number; now: number },
+    back: { event: 'release' | 'lose'; row: Row; executionMs?: number; now: number },
   ): FencedAnswer {
     const { statements, counters } = this.#context
-    const { event, seq, executionMs = null, now } = back
+    const { event, row, executionMs = null, now } = back
+    const seq = integer(row['seq'])
     const { to, reason } = transitions[event]
     deleteChunks(statements, seq)
     statements.run(
@@ -270,7 +258,7 @@ export class SqliteWorkerVerbs implements WorkerVerbs {
          runs_alone = max(runs_alone, $counted), ${endsRun('$executionMs')} where seq = $seq`,
       { seq, counted: event === 'lose' ? 1 : 0, executionMs, now },
     )
-    counters.moved(endpoint, event, 'IN_PROGRESS')
+    counters.moved(endpoint, event, 'IN_PROGRESS', weightOf(row))
     transaction.emit({ kind: 'changed', endpoint, id, status: to })
     transaction.emit({ kind: 'queued', endpoint })
     return 'accepted'
@@ -279,24 +267,4 @@ export class SqliteWorkerVerbs implements WorkerVerbs {
 
 function answer(changedRows: number): FencedAnswer {
   return changedRows > 0 ? 'accepted' : 'stale'
-}
-
-function readLease(row: Row): LeasedJob {
-  return {
-    id: text(row['id']),
-    lease: text(row['lease']),
-    attempt: integer(row['attempt']),
-    executionTimeoutMs: integer(row['limit_ms']),
-    policy: {
-      ...optional('executionTimeout', row['execution_timeout_ms'], integer),
-      lowPriority: row['low_priority'] === 1,
-      ttl: integer(row['ttl_ms']),
-    },
-    input: blob(row['input']),
-    ...optional('webhook', row['webhook'], text),
-    ...optional('sealedS3Config', row['s3_config'], blob),
-    ...optional('trace', row['trace'], (value) => JSON.parse(text(value)) as TraceContext),
-    waitedMs: integer(row['waited_ms']),
-    isAlone: row['runs_alone'] === 1,
-  }
 }
