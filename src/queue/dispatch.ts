@@ -1,16 +1,12 @@
 // What Longshore's own workers ask: the exchange, in which results, heartbeats, stops and leases travel together.
 
 import type { Clock } from '../lib/clock.ts'
-import type {
-  Ack,
-  ExchangeAnswer,
-  ExchangeRequest,
-  LeaseHead,
-  LeaseRef,
-  PayloadReader,
-} from '../protocol/exchange.ts'
-import type { Store, StoreEvent } from '../store/store.ts'
+import type { Ack, ExchangeAnswer, ExchangeRequest, LeaseRef, PayloadReader } from '../protocol/exchange.ts'
+import type { Store } from '../store/store.ts'
+import type { StoreEvent } from '../store/store-event.ts'
+import type { Drained } from './drained.ts'
 import { readReports, writeReports } from './exchange-report.ts'
+import { leaseHead } from './lease-head.ts'
 import type { LeaseLine, OpenedJob } from './lease-line.ts'
 import { fenceOf, NOTHING_TO_SAY, Session, type SessionAnswer } from './session.ts'
 import type { Telemetry } from './telemetry.ts'
@@ -23,6 +19,7 @@ export interface DispatchOptions {
   store: Store
   line: LeaseLine
   workers: Workers
+  drained: Drained
   clock: Clock
   /** How long a lease lives without being listed; a request is held for half of it at most. */
   leaseMs: number
@@ -63,10 +60,11 @@ export class Dispatch {
       session.lastSeq = request.seq
       session.answerHeld(NOTHING_TO_SAY)
     }
-    this.#heard(session)
+    this.#keep(session)
     // Payloads are read before anything is awaited or written: a body that is too short changes nothing.
     const reports = readReports(request, payloads)
     const fresh = session.confirm(request)
+    this.#hear(session)
     const givenBack = (request.failed ?? []).map((seq) => this.#giveBack(session, seq))
     const acks = writeReports({ store, telemetry }, session, reports, { leaseMs, now: clock.now() })
     const stale = this.#keepAlive(session, request, fresh)
@@ -77,7 +75,8 @@ export class Dispatch {
     const answer = await this.#allOrNothing(session, acks, leases, Promise.all([...givenBack, stale]))
     for (const ref of await stale) session.oweStop({ ...ref, reason: 'lease-lost' })
     answer.stops = session.takeStops()
-    const hasSomething = session.isReplaced || needsAnswer || answer.acks.length + answer.stops.length > 0
+    const hasSomething =
+      this.#mustLeave(session, request.want) || needsAnswer || answer.acks.length + answer.stops.length > 0
     // What is still being leased for another request counts against this one's wish, and only that.
     if (!hasSomething) await session.asked
     if (hasSomething || session.lastSeq !== request.seq) return this.#reply(session, request.seq, answer)
@@ -108,8 +107,30 @@ export class Dispatch {
     return session
   }
 
-  #heard(session: Session): void {
-    const { clock, leaseMs, workers } = this.#options
+  /** From now on it is leased nothing, and told to end after the jobs that it has. What is being leased for it goes back. */
+  drain(endpoint: string, worker: string): void {
+    this.#options.drained.add(endpoint, worker)
+    const session = this.#sessions.get(keyOf({ endpoint, worker }))
+    if (session && !session.isToldToDrain) session.answerHeld(NOTHING_TO_SAY)
+  }
+
+  forget(endpoint: string, worker: string): void {
+    this.#options.drained.delete(endpoint, worker)
+    this.#sessions.get(keyOf({ endpoint, worker }))?.answerHeld(NOTHING_TO_SAY)
+    this.#sessions.delete(keyOf({ endpoint, worker }))
+  }
+
+  #isDraining({ isReplaced, endpoint, worker }: Session): boolean {
+    return isReplaced || this.#options.drained.has(endpoint, worker)
+  }
+
+  /** Whether it has to be told to leave at once. One that knows, and runs its last jobs, is held as ever. */
+  #mustLeave(session: Session, want: number): boolean {
+    return this.#isDraining(session) && (want > 0 || !session.isToldToDrain)
+  }
+
+  #keep(session: Session): void {
+    const { clock, leaseMs } = this.#options
     const now = clock.monotonic()
     session.aliveUntil = now + leaseMs
     // Kept in the order in which they were heard, so that the silent ones stand first.
@@ -117,11 +138,16 @@ export class Dispatch {
       this.#sessions.delete(keyOf(session))
       this.#sessions.set(keyOf(session), session)
     }
-    workers.heard(session.endpoint, session.worker, { holds: session.holds, aliveMs: leaseMs })
     for (const [key, other] of this.#sessions) {
       if (other.aliveUntil + leaseMs >= now) break
       this.#sessions.delete(key)
     }
+  }
+
+  #hear(session: Session): void {
+    const { leaseMs, workers } = this.#options
+    const { endpoint, worker, holds, holdsLowPriority } = session
+    workers.hear(endpoint, worker, { holds, lowPriority: holdsLowPriority, aliveMs: leaseMs })
   }
 
   async #giveBack(session: Session, seq: number): Promise<void> {
@@ -143,14 +169,14 @@ export class Dispatch {
     const started = new Set(request.started.map(({ lease }) => lease))
     const due = (isDue ? request.held : fresh).filter(({ lease }) => !started.has(lease))
     if (due.length === 0) return []
-    const stale = await store.jobs.extend(session.endpoint, due, clock.now() + leaseMs)
+    const stale = await store.jobs.extend(session.endpoint, due, { now: clock.now(), leaseMs })
     return due.filter(({ lease }) => stale.has(lease))
   }
 
   /** For a worker that is speaking anyway: what it wants and is not on its way to it already. */
   async #leaseAtOnce(session: Session, request: ExchangeRequest, isNewest: boolean): Promise<OpenedJob[]> {
     const count = request.want - session.inFlight - session.asking
-    if (!isNewest || this.#isClosing || session.isReplaced || count <= 0) return []
+    if (!isNewest || this.#isClosing || this.#isDraining(session) || count <= 0) return []
     const { line, leaseMs } = this.#options
     session.asking += count
     const asked = line
@@ -186,7 +212,7 @@ export class Dispatch {
 
   #hold(session: Session, { seq, want }: ExchangeRequest, gone: AbortSignal): Promise<SessionAnswer> {
     const { clock, line, leaseMs } = this.#options
-    const count = this.#isClosing ? 0 : want - session.inFlight
+    const count = this.#isClosing || this.#isDraining(session) ? 0 : want - session.inFlight
     return new Promise((resolve) => {
       const answer = (said: SessionAnswer): void => {
         timer.clear()
@@ -207,7 +233,7 @@ export class Dispatch {
           take: (leases) => this.#hand(session, seq, leases, gone),
         })
       }
-      if (gone.aborted || this.#isClosing) leave()
+      if (gone.aborted || this.#isClosing || this.#mustLeave(session, want)) leave()
     })
   }
 
@@ -218,14 +244,17 @@ export class Dispatch {
   }
 
   #reply(session: Session, seq: number, { acks, stops, leases }: SessionAnswer): ExchangeReply {
+    const drain = this.#isDraining(session)
     session.answering(seq, leases, stops)
+    session.isToldToDrain = drain
+    if (leases.length > 0) this.#hear(session)
     return {
       head: {
         leaseMs: this.#options.leaseMs,
         acks,
         stops,
         leases: leases.map(leaseHead),
-        drain: session.isReplaced,
+        drain,
       },
       payloads: leases.map((lease) => lease.input),
       undelivered: () => this.#giveBack(session, seq),
@@ -258,19 +287,11 @@ export class Dispatch {
 
   async #lookForStopsOf(session: Session, held: readonly LeaseRef[]): Promise<void> {
     // Asked alone: nobody has said here that they live.
-    const stale = await this.#options.store.jobs.extend(session.endpoint, held, 0)
+    const { store, clock } = this.#options
+    const stale = await store.jobs.extend(session.endpoint, held, { now: clock.now(), leaseMs: 0 })
     for (const ref of held) if (stale.has(ref.lease)) session.oweStop({ ...ref, reason: 'lease-lost' })
     if (stale.size > 0) this.#tellStops(session)
   }
-}
-
-function leaseHead(job: OpenedJob): LeaseHead {
-  const { id, lease, attempt, executionTimeoutMs, policy, s3Config, trace, isAlone, input } = job
-  const head: LeaseHead = { id, lease, attempt, executionTimeoutMs, policy, bytes: input.byteLength }
-  if (s3Config) head.s3Config = s3Config
-  if (trace) head.trace = trace
-  if (isAlone) head.alone = true
-  return head
 }
 
 function keyOf({ endpoint, worker }: { endpoint: string; worker: string }): string {

@@ -1,7 +1,8 @@
 // What a worker reports in an exchange: read with its payloads, then written to the store in its order.
 
 import type { Ack, Ended, ExchangeRequest, LeaseRef, PayloadReader } from '../protocol/exchange.ts'
-import type { End, Fence, FencedAnswer, NewChunk, Store } from '../store/store.ts'
+import type { End, Fence, FencedAnswer, NewChunk } from '../store/job-store.ts'
+import type { Store } from '../store/store.ts'
 import { fenceOf, type Session } from './session.ts'
 import type { Telemetry } from './telemetry.ts'
 

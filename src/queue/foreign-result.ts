@@ -5,7 +5,7 @@ import type { JobError } from '../job/job.ts'
 import { limits } from '../job/limits.ts'
 import { JsonTextError, parseKeepingRaw, RawJson } from '../lib/raw-json.ts'
 import { Refusal, type JobFailureCode } from '../protocol/errors.ts'
-import type { End, NewChunk } from '../store/store.ts'
+import type { End, NewChunk } from '../store/job-store.ts'
 
 export type ForeignResult =
   | { kind: 'progress'; progress: Uint8Array }

@@ -13,6 +13,13 @@ const WITHHELD_MS = 600_000
 /** Longer gaps are breaks, not intervals. */
 const LONGEST_PING_MS = 120_000
 
+export interface HeldTake {
+  /** Answers it with what there is. */
+  end(): void
+  /** Whether it may get jobs. */
+  isInLine: boolean
+}
+
 export class ForeignWorker {
   /** Set when there is something to stop, or when it should go. */
   readonly news = new Latch()
@@ -21,10 +28,12 @@ export class ForeignWorker {
   #orders = 0
   /** The latest order that an answer carried. */
   told = 0
-  /** Ends each take that is held for it. */
-  readonly takes = new Set<() => void>()
+  /** Those that are held for it. */
+  readonly takes = new Set<HeldTake>()
   /** Jobs it holds, with the monotonic time at which it took them; those it had before this server do not count. */
   readonly holds = new Map<string, number>()
+  /** Of what it took here, the jobs of low priority. */
+  readonly low = new Set<string>()
   heardAt: number
   isUnhealthy = false
   #openPolls = 0
@@ -60,6 +69,11 @@ export class ForeignWorker {
 
   get orders(): number {
     return this.#orders
+  }
+
+  get holdsLowPriority(): number {
+    for (const id of this.low) if (!this.holds.has(id)) this.low.delete(id)
+    return this.low.size
   }
 
   pollBegins(now: number): void {

@@ -5,7 +5,10 @@ import type { JobError } from '../job/job.ts'
 import { limits } from '../job/limits.ts'
 import { Latch } from '../lib/latch.ts'
 import type { Clock } from '../lib/clock.ts'
-import type { End, Fence, LeaseAsk, NewChunk, Store, StoreEvent } from '../store/store.ts'
+import type { End, Fence, LeaseAsk, NewChunk } from '../store/job-store.ts'
+import type { Store } from '../store/store.ts'
+import type { StoreEvent } from '../store/store-event.ts'
+import type { Drained } from './drained.ts'
 import { ForeignWorker } from './foreign-worker.ts'
 import { readForeignChunk, readForeignResult, type ForeignPiece } from './foreign-result.ts'
 import type { LeaseLine, OpenedJob } from './lease-line.ts'
@@ -16,6 +19,7 @@ export interface ForeignOptions {
   store: Store
   line: LeaseLine
   workers: Workers
+  drained: Drained
   clock: Clock
   stopping: AbortSignal
   telemetry: Telemetry
@@ -47,7 +51,7 @@ export class ForeignWorkers {
 
   /** Up to `count` jobs; held while there are none. Empty when the hold ends or the worker has gone. */
   async take(endpoint: string, worker: string, count: number, gone: AbortSignal): Promise<OpenedJob[]> {
-    const { line, clock, stopping } = this.#options
+    const { line, clock, drained, stopping } = this.#options
     const known = this.#polled(endpoint, worker)
     const latch = new Latch()
     let leases: OpenedJob[] = []
@@ -57,20 +61,23 @@ export class ForeignWorkers {
       leases = given
       latch.set()
     }
-    const ask = { worker, count, leaseMs: known.leaseMs, startsAtLease: { graceMs: 0 } }
-    const leave = known.isRetired
-      ? () => undefined
-      : line.join(endpoint, { ask: { ...ask, ...(await this.#withheld(endpoint, known)) }, take })
-    const end = (): void => latch.set()
-    known.takes.add(end)
+    const withheld = await this.#withheld(endpoint, known)
+    const ask = { worker, count, leaseMs: known.leaseMs, startsAtLease: { graceMs: 0 }, ...withheld }
+    const isInLine = !known.isRetired && !drained.has(endpoint, worker)
+    const leave = isInLine ? line.join(endpoint, { ask, take }) : () => undefined
+    const held = { end: () => latch.set(), isInLine }
+    known.takes.add(held)
     await latch.wait(clock, HOLD_MS, [gone, stopping])
-    known.takes.delete(end)
+    known.takes.delete(held)
     isOver = true
     leave()
     const now = clock.monotonic()
     known.pollEnds(now, gone.aborted)
     if (gone.aborted) this.giveBack(endpoint, worker, leases)
-    for (const { id } of leases) known.holds.set(id, now)
+    for (const { id, policy } of leases) {
+      known.holds.set(id, now)
+      if (policy.lowPriority) known.low.add(id)
+    }
     this.#heard(endpoint, worker)
     return leases
   }
@@ -81,6 +88,17 @@ export class ForeignWorkers {
     const now = { monotonic: clock.monotonic(), wall: clock.now() }
     const since = known.withheldSince(now, ready + unhealthy <= 1)
     return since === undefined ? {} : { notLostSince: since }
+  }
+
+  /** From now on it gets no job: whatever it asks for is answered as when there is none. */
+  drain(endpoint: string, worker: string): void {
+    this.#options.drained.add(endpoint, worker)
+    for (const held of this.#workers.get(`${endpoint}/${worker}`)?.takes ?? []) if (held.isInLine) held.end()
+  }
+
+  forget(endpoint: string, worker: string): void {
+    this.#options.drained.delete(endpoint, worker)
+    this.#workers.delete(`${endpoint}/${worker}`)
   }
 
   /** For jobs whose answer could not be written. */
@@ -142,7 +160,7 @@ export class ForeignWorkers {
   #retire(endpoint: string, worker: string, known: ForeignWorker): void {
     known.retire(this.#options.clock.monotonic())
     known.news.set()
-    for (const end of known.takes) end()
+    for (const held of known.takes) held.end()
     this.#options.onRetired({ endpoint, worker })
   }
 
@@ -191,7 +209,7 @@ export class ForeignWorkers {
     const { store, clock } = this.#options
     if (ids.length === 0) return Promise.resolve(new Set())
     const { leaseMs } = this.#heard(endpoint, worker)
-    return store.jobs.extendHeldBy(endpoint, worker, ids, clock.now() + leaseMs)
+    return store.jobs.extendHeldBy(endpoint, worker, ids, { now: clock.now(), leaseMs })
   }
 
   #polled(endpoint: string, worker: string): ForeignWorker {
@@ -213,8 +231,9 @@ export class ForeignWorkers {
       if (now - heardAt < FORGET_MS) break
       this.#workers.delete(silent)
     }
-    this.#options.workers.heard(endpoint, worker, {
+    this.#options.workers.hear(endpoint, worker, {
       holds: known.holds.size,
+      lowPriority: known.holdsLowPriority,
       aliveMs: known.leaseMs,
       isUnhealthy: known.isUnhealthy,
     })
@@ -236,7 +255,8 @@ export class ForeignWorkers {
     { endpoint, worker, ids }: { endpoint: string; worker: string; ids: readonly string[] },
   ): Promise<void> {
     // Asked alone: nobody has said here that it lives.
-    const stale = await this.#options.store.jobs.extendHeldBy(endpoint, worker, ids, 0)
+    const { store, clock } = this.#options
+    const stale = await store.jobs.extendHeldBy(endpoint, worker, ids, { now: clock.now(), leaseMs: 0 })
     for (const id of stale) known.order(id)
     if (stale.size > 0) known.news.set()
   }

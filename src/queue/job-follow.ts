@@ -2,7 +2,8 @@
 
 import { isEnded } from '../job/lifecycle.ts'
 import type { Clock } from '../lib/clock.ts'
-import type { JobRecord, Store, StoredChunk } from '../store/store.ts'
+import type { JobRecord, StoredChunk } from '../store/job-store.ts'
+import type { Store } from '../store/store.ts'
 import type { JobWatch } from './job-watch.ts'
 
 export type JobNews =

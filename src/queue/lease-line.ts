@@ -2,7 +2,8 @@
 
 import type { Clock } from '../lib/clock.ts'
 import { s3ConfigSchema, type JobError, type S3Config } from '../job/job.ts'
-import type { LeaseAsk, LeasedJob, Store } from '../store/store.ts'
+import type { LeaseAsk, LeasedJob } from '../store/job-store.ts'
+import type { Store } from '../store/store.ts'
 import type { SecretBox } from './secret-box.ts'
 import type { Telemetry } from './telemetry.ts'
 

@@ -1,7 +1,7 @@
 // Failures in the form that clients of the OpenAI interface know.
 
 import { z } from 'zod'
-import type { JobRecord } from '../store/store.ts'
+import type { JobRecord } from '../store/job-store.ts'
 
 export type OpenAiErrorType =
   | 'invalid_request_error'
@@ -42,12 +42,14 @@ export function openAiFailure({ id, status, error }: JobRecord): OpenAiError | u
 }
 
 const statusSchema = z.coerce.number().int().min(400).max(599)
-const errorObjectSchema = z.object({ error: z.unknown() }).refine(({ error }) => Boolean(error))
+const errorObjectSchema = z
+  .object({ error: z.unknown(), status: statusSchema.optional().catch(undefined) })
+  .refine(({ error }) => Boolean(error))
 const bareErrorSchema = z.object({ object: z.literal('error'), code: z.unknown() })
 
 /**
  * A handler's own error, `{ error }` or `{ object: 'error' }`, as model servers make them: its status is the number that
- * its code is. Nothing for any other value.
+ * its code is, or what `{ error, status }` says. Nothing for any other value.
  */
 export function openAiErrorOf(json: Uint8Array): OpenAiError | undefined {
   const text = Buffer.from(json.buffer, json.byteOffset, json.byteLength)
@@ -59,7 +61,7 @@ export function openAiErrorOf(json: Uint8Array): OpenAiError | undefined {
   const error = wrapped.success ? wrapped.data.error : bare.success ? value : undefined
   if (error === undefined) return undefined
   const message = messageOf(error)
-  const status = statusSchema.safeParse(fieldOf(error, 'code')).data ?? 500
+  const status = wrapped.data?.status ?? statusSchema.safeParse(fieldOf(error, 'code')).data ?? 500
   const type = status < 500 ? 'invalid_request_error' : 'server_error'
   return new OpenAiError(
     status,

@@ -8,12 +8,14 @@ import { isEnded, type JobStatus } from '../job/lifecycle.ts'
 import { limits } from '../job/limits.ts'
 import { Refusal } from '../protocol/errors.ts'
 import type { RequestsBody, Submitted } from '../protocol/endpoint-api.ts'
-import type { Dialect, JobCounts, JobRecord, Store, StoredChunk } from '../store/store.ts'
+import type { Dialect, JobCounts, JobRecord, StoredChunk } from '../store/job-store.ts'
+import type { Store } from '../store/store.ts'
 import { followJob, type JobNews } from './job-follow.ts'
 import type { JobWatch } from './job-watch.ts'
 import { bodyHash, type SecretBox } from './secret-box.ts'
 
 export interface QueueOptions {
+  endpoints?: readonly string[]
   store: Store
   watch: JobWatch
   /** Without it no submission with an s3Config is taken. */
@@ -76,7 +78,7 @@ export class Queue {
     const { input, policy, webhook, s3Config } = submission
     const { idempotency } = options
     if (webhook !== undefined) this.#checkWebhook(webhook)
-    if (s3Config && !secrets) throw new Refusal('SECRET_KEY_MISSING')
+    if (s3Config && !secrets) throw new Refusal('SECRET_KEY_MISSING', { field: 's3Config' })
     const answer = await store.jobs.enqueue({
       endpoint,
       id: randomUUIDv7(),
@@ -287,8 +289,10 @@ export class Queue {
   }
 
   async requireEndpoint(endpoint: string): Promise<void> {
-    const found = await this.#options.store.endpoints.findEndpoint(endpoint)
-    if (!found) throw new Refusal('ENDPOINT_NOT_FOUND', { endpoint })
+    const { store, endpoints } = this.#options
+    if (await store.endpoints.findEndpoint(endpoint)) return
+    const isLost = endpoints?.includes(endpoint) && !(await store.endpoints.wasRemoved(endpoint))
+    throw new Refusal(isLost ? 'STORE_UNAVAILABLE' : 'ENDPOINT_NOT_FOUND', { endpoint })
   }
 }
 

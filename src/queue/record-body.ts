@@ -2,7 +2,8 @@
 
 import { isEnded } from '../job/lifecycle.ts'
 import { jsonWithRaw } from '../lib/raw-json.ts'
-import type { Delivery, Dialect, JobRecord } from '../store/store.ts'
+import type { Dialect, JobRecord } from '../store/job-store.ts'
+import type { Delivery } from '../store/webhook-store.ts'
 
 /** The record as `jobRecordSchema` or `hostedRecordSchema` has it; payloads are spliced in as they were stored. */
 export function recordBody(record: JobRecord, dialect?: Dialect): Buffer {

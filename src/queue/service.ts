@@ -3,6 +3,7 @@
 import type { Clock } from '../lib/clock.ts'
 import type { Store } from '../store/store.ts'
 import { Dispatch } from './dispatch.ts'
+import { Drained } from './drained.ts'
 import { ForeignWorkers } from './foreign-workers.ts'
 import { JobWatch } from './job-watch.ts'
 import { LeaseLine } from './lease-line.ts'
@@ -13,8 +14,11 @@ import { WebhookCall } from './webhook-call.ts'
 import type { Telemetry } from './telemetry.ts'
 import { Webhooks } from './webhooks.ts'
 import { Workers } from './workers.ts'
+import { Workforce } from './workforce.ts'
 
 export interface ServiceSettings {
+  /** Those that are served for sure: the store may have come back without one, and then it is made anew. */
+  endpoints?: readonly string[]
   /** Seals what must not be readable in the store; without it no job with such things is taken. */
   secret?: string
   /** How long a lease lives unheard, ms. */
@@ -41,11 +45,15 @@ export class Service {
   readonly dispatch: Dispatch
   readonly foreign: ForeignWorkers
   readonly workers: Workers
+  /** For whoever starts workers. */
+  readonly workforce: Workforce
   readonly #stopping = new AbortController()
   readonly #line: LeaseLine
   readonly #watch: JobWatch
   readonly #webhookCall: WebhookCall
   readonly #background: Promise<unknown>
+  readonly #store: Store
+  readonly #onError: (cause: unknown) => void
 
   constructor(options: ServiceOptions) {
     const { store, clock, telemetry, onError, onRetired, webhookSecret } = options
@@ -54,11 +62,14 @@ export class Service {
     const secrets = options.secret === undefined ? undefined : new SecretBox(options.secret)
     const workers = new Workers({ clock, presence: store.presence, onError })
     const watch = new JobWatch(store)
+    const drained = new Drained()
     const line = new LeaseLine({ store, clock, telemetry, onError, ...(secrets && { secrets }) })
     const call = new WebhookCall({
       allowPrivate: allowPrivateWebhooks,
       ...(webhookSecret !== undefined && { signingSecret: webhookSecret }),
     })
+    this.#store = store
+    this.#onError = onError
     this.workers = workers
     this.#watch = watch
     this.#line = line
@@ -69,19 +80,23 @@ export class Service {
       clock,
       stopping,
       allowPrivateWebhooks,
+      ...(options.endpoints && { endpoints: options.endpoints }),
       ...(secrets && { secrets }),
     })
-    this.dispatch = new Dispatch({ store, line, workers, clock, leaseMs, telemetry, onError })
+    this.dispatch = new Dispatch({ store, line, workers, drained, clock, leaseMs, telemetry, onError })
     this.foreign = new ForeignWorkers({
       store,
       line,
       workers,
+      drained,
       clock,
       stopping,
       telemetry,
       onRetired,
       onError,
     })
+    const { dispatch, foreign } = this
+    this.workforce = new Workforce({ store, clock, workers, dispatch, foreign })
     const webhooks = new Webhooks({
       store,
       clock,
@@ -100,6 +115,8 @@ export class Service {
     this.#stopping.abort()
     this.dispatch.close()
     this.foreign.close()
+    this.workers.close()
+    this.#store.leave().catch(this.#onError)
   }
 
   /** Resolves once nothing goes on any more. The store stays open. */

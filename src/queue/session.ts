@@ -1,7 +1,7 @@
 // One Longshore worker as this server sees it: the request it holds, the leases on their way to it, the stops it is owed.
 
 import type { Ack, ExchangeRequest, LeaseRef, Stop } from '../protocol/exchange.ts'
-import type { Fence } from '../store/store.ts'
+import type { Fence } from '../store/job-store.ts'
 import type { OpenedJob } from './lease-line.ts'
 
 /** What an answer says; leases still have their inputs beside them. */
@@ -37,10 +37,14 @@ export class Session {
   aliveUntil = 0
   /** Whether another worker has come by this one's id: it gets no more jobs. */
   isReplaced = false
+  /** Whether its last answer told it to leave, as far as is known. */
+  isToldToDrain = false
   readonly replaced: Map<string, Session>
   readonly #stops = new Map<string, Stop>()
   readonly #answered = new Map<number, Given>()
   readonly #confirmed = new Map<string, LeaseRef>()
+  /** Of what was given here, the leases of jobs of low priority. Those from before this server are not known to be. */
+  readonly #low = new Set<string>()
 
   constructor(ids: { id: string; endpoint: string; worker: string; replaced?: Map<string, Session> }) {
     this.id = ids.id
@@ -57,10 +61,13 @@ export class Session {
   }
 
   /** Notes what an answer carries, until the worker shows that it came. */
-  answering(seq: number, leases: readonly LeaseRef[], stops: Stop[]): void {
+  answering(seq: number, leases: readonly OpenedJob[], stops: Stop[]): void {
     if (leases.length === 0 && stops.length === 0) return
     const given: Given = this.#answered.get(seq) ?? { leases: new Map(), stops: [] }
-    for (const lease of leases) given.leases.set(lease.lease, lease)
+    for (const lease of leases) {
+      given.leases.set(lease.lease, lease)
+      if (lease.policy.lowPriority) this.#low.add(lease.lease)
+    }
     given.stops.push(...stops)
     this.#answered.set(seq, given)
     for (const oldest of this.#answered.keys()) {
@@ -86,11 +93,13 @@ export class Session {
       // An answer that a later request does not call failed has come; its stops are known.
       else if (seq < request.seq && !request.failed?.includes(seq)) given.stops = []
     }
+    for (const lease of this.#low) if (!this.#isOut(lease)) this.#low.delete(lease)
     return fresh
   }
 
   /** The leases that went with an answer that never came; its stops are owed again. */
   undelivered(seq: number): LeaseRef[] {
+    this.isToldToDrain = false
     const given = this.#answered.get(seq)
     if (!given) return []
     this.#answered.delete(seq)
@@ -115,8 +124,22 @@ export class Session {
     return [...this.#confirmed.values()]
   }
 
+  /** With what is on its way to it. */
   get holds(): number {
-    return this.#confirmed.size
+    return this.#confirmed.size + this.inFlight
+  }
+
+  /** Of these, jobs of low priority. */
+  get holdsLowPriority(): number {
+    let jobs = 0
+    for (const lease of this.#low) if (this.#isOut(lease)) jobs += 1
+    return jobs
+  }
+
+  #isOut(lease: string): boolean {
+    if (this.#confirmed.has(lease)) return true
+    for (const given of this.#answered.values()) if (given.leases.has(lease)) return true
+    return false
   }
 
   answerHeld(answer: SessionAnswer): void {

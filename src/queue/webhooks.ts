@@ -1,9 +1,12 @@
 // Telling webhooks that their jobs have ended: three tries each, kept in the store until one succeeds or all failed.
 
-import type { Clock } from '../lib/clock.ts'
+import { backoffMs } from '../lib/backoff.ts'
+import { pause, type Clock } from '../lib/clock.ts'
 import { Latch } from '../lib/latch.ts'
 import { limits } from '../job/limits.ts'
-import type { Delivery, Store } from '../store/store.ts'
+import type { Store } from '../store/store.ts'
+import { StoreError } from '../store/store-error.ts'
+import type { Delivery } from '../store/webhook-store.ts'
 import { deliveryBody } from './record-body.ts'
 import type { WebhookRequest } from './webhook-call.ts'
 
@@ -33,6 +36,8 @@ const CALLS_TO_ONE = 8
 const HOLD_MS = limits.webhook.callMs + 5_000
 /** A wake-up from another server may be lost: look at least this often. */
 const LOOK_MS = 1_000
+/** From one try to store what became of a call to the next; other servers look once a second. */
+const RECORD = { baseMs: 50, maxMs: 500 }
 /** How long calls under way get to end when the service stops. */
 const CLOSE_MS = 1_500
 
@@ -41,6 +46,8 @@ export class Webhooks {
   readonly #news = new Latch()
   readonly #calls = new Set<Promise<void>>()
   readonly #callsTo = new Map<string, number>()
+  /** Deliveries that are being called, or whose call is over and not stored: their hold may end meanwhile. */
+  readonly #underWay = new Set<string>()
   readonly #giveUp = new AbortController()
 
   constructor(options: WebhooksOptions) {
@@ -78,7 +85,7 @@ export class Webhooks {
     // Of one receiver as many as are asked for can come beyond its share; asking for few keeps that few.
     const count = Math.min(free, CALLS_TO_ONE)
     const due = await store.webhooks.claimDeliveries({ count, holdMs: HOLD_MS, without, now: clock.now() })
-    for (const delivery of due) this.#begin(delivery)
+    for (const delivery of due) if (!this.#underWay.has(delivery.id)) this.#begin(delivery)
     if (due.length === count) return 0
     const next = await store.webhooks.nextDeliveryAt()
     const inMs = next === undefined ? LOOK_MS : next - clock.now()
@@ -90,10 +97,12 @@ export class Webhooks {
   #begin(delivery: Delivery): void {
     const { origin } = new URL(delivery.url)
     this.#callsTo.set(origin, (this.#callsTo.get(origin) ?? 0) + 1)
+    this.#underWay.add(delivery.id)
     const call = this.#call(delivery, origin)
       .catch(this.#options.onError)
       .finally(() => {
         this.#calls.delete(call)
+        this.#underWay.delete(delivery.id)
         const left = (this.#callsTo.get(origin) ?? 1) - 1
         if (left > 0) this.#callsTo.set(origin, left)
         else this.#callsTo.delete(origin)
@@ -110,14 +119,29 @@ export class Webhooks {
     if (problem !== undefined && this.#giveUp.signal.aborted) return
     const told = { endpoint: record.endpoint, id: record.id, origin, attempt }
     if (problem === undefined) {
-      await store.webhooks.dropDelivery(id)
+      await this.#record(() => store.webhooks.dropDelivery(id))
       onAttempt({ ...told, result: 'delivered' })
     } else if (attempt >= limits.webhook.attempts) {
-      await store.webhooks.dropDelivery(id)
+      await this.#record(() => store.webhooks.dropDelivery(id))
       onAttempt({ ...told, result: 'given-up', problem })
     } else {
-      await store.webhooks.postponeDelivery(id, clock.now() + limits.webhook.pauseMs)
+      const dueAt = clock.now() + limits.webhook.pauseMs
+      await this.#record(() => store.webhooks.postponeDelivery(id, dueAt))
       onAttempt({ ...told, result: 'failed', problem })
+    }
+  }
+
+  /** A store that is away must not make a second call of one that was made: what became of it is kept until it is stored. */
+  async #record(write: () => Promise<void>): Promise<void> {
+    const { clock, onError } = this.#options
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await write()
+      } catch (cause) {
+        if (!(cause instanceof StoreError) || this.#giveUp.signal.aborted) throw cause
+        if (tries === 1) onError(cause)
+        await pause(clock, backoffMs(tries, RECORD), this.#giveUp.signal)
+      }
     }
   }
 

@@ -1,6 +1,6 @@
 // Which workers are alive and what they hold: those that this server has heard, and those that others say they have.
 
-import type { Clock } from '../lib/clock.ts'
+import type { Clock, Timer } from '../lib/clock.ts'
 import type { Presence, PresenceStore } from '../store/traffic.ts'
 
 interface Heard {
@@ -8,6 +8,7 @@ interface Heard {
   worker: string
   aliveUntil: number
   holds: number
+  lowPriority: number
   isUnhealthy: boolean
   /** When the other servers were told last. */
   toldAt: number
@@ -32,6 +33,8 @@ export interface WorkerCounts {
   unhealthy: number
 }
 
+export type FleetCounts = Pick<WorkerCounts, 'initializing' | 'throttled'>
+
 /** How old what servers know of each other's workers may be, beside what it takes to tell. */
 const NEWS_MS = 1_000
 
@@ -41,6 +44,10 @@ export class Workers {
   readonly #onError: (cause: unknown) => void
   readonly #heard = new Map<string, Heard>()
   readonly #others = new Map<string, Others>()
+  readonly #fleet = new Map<string, FleetCounts>()
+  /** Of workers whose news has to wait for its turn. */
+  readonly #untold = new Map<string, Timer>()
+  #isClosed = false
 
   constructor(options: { clock: Clock; presence: PresenceStore; onError: (cause: unknown) => void }) {
     this.#clock = options.clock
@@ -48,12 +55,13 @@ export class Workers {
     this.#onError = options.onError
   }
 
-  heard(
+  /** A worker has spoken: it is alive for a while. */
+  hear(
     endpoint: string,
     worker: string,
-    report: { holds: number; aliveMs: number; isUnhealthy?: boolean },
+    report: { holds: number; lowPriority: number; aliveMs: number; isUnhealthy?: boolean },
   ): void {
-    const { holds, aliveMs, isUnhealthy = false } = report
+    const { holds, aliveMs, lowPriority, isUnhealthy = false } = report
     const now = this.#clock.monotonic()
     const key = `${endpoint}/${worker}`
     const before = this.#heard.get(key)
@@ -62,33 +70,85 @@ export class Workers {
       worker,
       aliveUntil: now + aliveMs,
       holds,
+      lowPriority,
       isUnhealthy,
       toldAt: before?.toldAt ?? -NEWS_MS,
     }
     this.#heard.set(key, heard)
-    // Between two short jobs a worker is idle for a moment, which is no news.
-    if (now - heard.toldAt < NEWS_MS) return
-    heard.toldAt = now
-    const told = { worker, aliveUntil: this.#clock.now() + aliveMs, holds, isUnhealthy }
-    this.#presence.tell(endpoint, [told]).catch(this.#onError)
+    const wait = heard.toldAt + NEWS_MS - now
+    if (wait <= 0) this.#tell(key)
+    // Between two short jobs a worker is idle for a moment, which is no news. What it does then may last, and it may be silent meanwhile.
+    else if (before && isOther(heard, before)) this.#tellLater(key, wait)
   }
 
   async count(endpoint: string): Promise<WorkerCounts> {
-    const counts = { idle: 0, running: 0, ready: 0, initializing: 0, throttled: 0, unhealthy: 0 }
-    const now = this.#clock.monotonic()
-    const here = new Set<string>()
-    for (const [key, worker] of this.#heard) {
-      if (worker.aliveUntil <= now) this.#heard.delete(key)
-      else if (worker.endpoint === endpoint) {
-        here.add(worker.worker)
-        counts[kindOf(worker)] += 1
-      }
-    }
-    for (const other of await this.#elsewhere(endpoint)) {
-      if (!here.has(other.worker) && other.aliveUntil > this.#clock.now()) counts[kindOf(other)] += 1
-    }
+    const fleet = this.#fleet.get(endpoint) ?? { initializing: 0, throttled: 0 }
+    const counts = { idle: 0, running: 0, ready: 0, unhealthy: 0, ...fleet }
+    for (const worker of await this.heard(endpoint)) counts[kindOf(worker)] += 1
     counts.ready = counts.idle + counts.running
     return counts
+  }
+
+  /** Those that are alive, by what this server has heard, and by what others say of the rest. */
+  async heard(endpoint: string): Promise<Presence[]> {
+    const elsewhere = await this.#elsewhere(endpoint)
+    const [now, wall] = [this.#clock.monotonic(), this.#clock.now()]
+    const here = new Map<string, Presence>()
+    for (const [key, heard] of this.#heard) {
+      if (heard.aliveUntil <= now) this.#drop(key)
+      else if (heard.endpoint === endpoint)
+        here.set(heard.worker, told(heard, { wall, aliveMs: heard.aliveUntil - now }))
+    }
+    const others = elsewhere.filter(({ worker, aliveUntil }) => !here.has(worker) && aliveUntil > wall)
+    return [...here.values(), ...others]
+  }
+
+  /** Said by whoever starts workers, each time that it changes; both 0 when it has no more to do with the endpoint. */
+  setFleetCounts(endpoint: string, { initializing, throttled }: FleetCounts): void {
+    if (initializing + throttled === 0) this.#fleet.delete(endpoint)
+    else this.#fleet.set(endpoint, { initializing, throttled })
+  }
+
+  /** It is gone, and the other servers need not wait to see that. */
+  forget(endpoint: string, worker: string): void {
+    const key = `${endpoint}/${worker}`
+    const heard = this.#heard.get(key)
+    if (!heard) return
+    this.#drop(key)
+    this.#others.delete(endpoint)
+    this.#presence.tell(endpoint, [told(heard, { wall: 0, aliveMs: 0 })]).catch(this.#onError)
+  }
+
+  /** Nothing is told any more that was put off. */
+  close(): void {
+    this.#isClosed = true
+    for (const timer of this.#untold.values()) timer.clear()
+    this.#untold.clear()
+  }
+
+  #tell(key: string): void {
+    this.#untold.get(key)?.clear()
+    this.#untold.delete(key)
+    const heard = this.#heard.get(key)
+    const now = this.#clock.monotonic()
+    if (!heard || heard.aliveUntil <= now) return
+    heard.toldAt = now
+    const times = { wall: this.#clock.now(), aliveMs: heard.aliveUntil - now }
+    this.#presence.tell(heard.endpoint, [told(heard, times)]).catch(this.#onError)
+  }
+
+  #tellLater(key: string, ms: number): void {
+    if (this.#isClosed || this.#untold.has(key)) return
+    this.#untold.set(
+      key,
+      this.#clock.after(ms, () => this.#tell(key), { background: true }),
+    )
+  }
+
+  #drop(key: string): void {
+    this.#heard.delete(key)
+    this.#untold.get(key)?.clear()
+    this.#untold.delete(key)
   }
 
   #elsewhere(endpoint: string): Promise<Presence[]> {
@@ -102,6 +162,22 @@ export class Workers {
     this.#others.set(endpoint, { askedAt: now, workers })
     return workers
   }
+}
+
+/** `wall`: what is now, epoch ms. */
+function told(
+  { worker, holds, lowPriority, isUnhealthy }: Heard,
+  { wall, aliveMs }: { wall: number; aliveMs: number },
+): Presence {
+  return { worker, aliveUntil: wall + aliveMs, aliveMs, holds, lowPriority, isUnhealthy }
+}
+
+function isOther(one: Heard, other: Heard): boolean {
+  return (
+    one.holds !== other.holds ||
+    one.lowPriority !== other.lowPriority ||
+    one.isUnhealthy !== other.isUnhealthy
+  )
 }
 
 function kindOf({

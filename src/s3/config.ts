@@ -10,7 +10,7 @@ export interface S3Environment {
   allowPrivate: boolean
 }
 
-/** Where `longshore run` tells its handler's process that it may do without a bucket. */
+/** Where `longshore run` and `longshore dev` tell their handler's process that it may do without a bucket. */
 export const LOCAL_BUCKET = 'LONGSHORE_LOCAL_BUCKET'
 
 export function readS3Environment(env: NodeJS.ProcessEnv = process.env): S3Environment {

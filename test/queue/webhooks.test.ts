@@ -3,7 +3,9 @@ import { policySchema } from '../../src/job/job.ts'
 import type { WebhookRequest } from '../../src/queue/webhook-call.ts'
 import { Webhooks, type WebhookAttempt } from '../../src/queue/webhooks.ts'
 import { openSqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
-import type { NewJob, Store } from '../../src/store/store.ts'
+import type { NewJob } from '../../src/store/job-store.ts'
+import type { Store } from '../../src/store/store.ts'
+import { StoreError } from '../../src/store/store-error.ts'
 import { Facts } from '../support/facts.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 
@@ -17,6 +19,7 @@ let stopping: AbortController
 let running: Promise<void>
 let sent: Facts<Sent>
 let attempts: Facts<WebhookAttempt>
+let onError: (cause: unknown) => void
 let answer: (request: WebhookRequest, signal: AbortSignal) => Promise<void>
 
 beforeEach(async () => {
@@ -24,6 +27,9 @@ beforeEach(async () => {
   await store.endpoints.ensureEndpoint('ep')
   clock = new FakeClock()
   answer = async () => undefined
+  onError = (cause) => {
+    throw cause
+  }
   sent = new Facts()
   attempts = new Facts()
   begin()
@@ -43,9 +49,7 @@ function begin(): void {
       return answer(request, signal)
     },
     onAttempt: (attempt) => attempts.add(attempt),
-    onError: (cause) => {
-      throw cause
-    },
+    onError: (cause) => onError(cause),
   })
   running = webhooks.run(stopping.signal)
 }
@@ -141,6 +145,26 @@ describe('webhooks', () => {
     const since = clock.now()
     await until(() => clock.now() > since + 60_000)
     expect(attempts.all.map(({ result }) => result)).toEqual(['failed', 'delivered'])
+  })
+
+  it('are not sent again while the store cannot take that they were delivered', async () => {
+    const drop = store.webhooks.dropDelivery.bind(store.webhooks)
+    let refusals = 0
+    store.webhooks.dropDelivery = async (id) => {
+      // Longer than a delivery is held for whoever calls.
+      if (clock.now() < T0 + 40_000) {
+        refusals += 1
+        throw new StoreError('STORE_UNAVAILABLE', 'It is away.')
+      }
+      return drop(id)
+    }
+    const T0 = clock.now()
+    onError = () => undefined
+    await endJob('job')
+    await until(() => attempts.all.length === 1)
+    expect(refusals).toBeGreaterThan(50)
+    expect(sent.all).toHaveLength(1)
+    expect(await store.webhooks.nextDeliveryAt()).toBeUndefined()
   })
 
   it('have 10 seconds to answer', async () => {
