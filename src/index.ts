@@ -12,6 +12,7 @@ export {
   type JobLog,
   type SpillOptions,
 } from './worker/define-handler.ts'
+export { defineConfig, type LongshoreConfig } from './config/define-config.ts'
 export { joinChunks, type Chunk } from './job/chunk.ts'
 export { s3From } from './s3/s3-from.ts'
 export { S3Error, type S3FailureCode } from './s3/s3-error.ts'
