@@ -2,6 +2,7 @@
 
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { writeFileSync, writeSync } from 'node:fs'
+import { setSourceMapsSupport } from 'node:module'
 import { Socket } from 'node:net'
 import { StringDecoder } from 'node:string_decoder'
 import { Worker } from 'node:worker_threads'
@@ -20,8 +21,9 @@ import { isClosedReason } from '../s3/closed-reason.ts'
 import { readS3Environment } from '../s3/config.ts'
 import { ChildRun } from './child-run.ts'
 import type { HandlerDefinition } from './define-handler.ts'
-import { findHandlerFile, loadHandler } from './handler.ts'
-import { HandlerLoadError } from './load-failure.ts'
+import { versionOf } from './file-version.ts'
+import { findHandlerFile, loadHandler, type ImportWatch } from './handler.ts'
+import { HandlerLoadError, setupFailed } from './load-failure.ts'
 import type { EndNote, FromChild, HandlerFacts, ToChild } from './messages.ts'
 import { Masker } from './mask.ts'
 import { LineMarker } from './output-lines.ts'
@@ -45,6 +47,7 @@ const masker = new Masker(readS3Environment().bucket)
 let definition: HandlerDefinition | undefined
 let withinTrace: WithinTrace = (_trace, call) => call()
 let reportsMemory = false
+let runtimeMs = 0
 let outgoing: Uint8Array[] = []
 let flushedAt = 0
 /** The last word is said: what comes after it would break it off. */
@@ -75,6 +78,7 @@ function main(): void {
   installDeathReports()
   markOutput()
   startWatchdog()
+  runtimeMs = monotonicMs()
   send({ type: 'up' })
   const decoder = new FrameDecoder(LIMITS)
   socket.on('data', (bytes) => {
@@ -86,7 +90,7 @@ function obey(message: ToChild, payload: Uint8Array): void {
   switch (message.type) {
     case 'load':
       reportsMemory = message.reportsMemory
-      return void load(message.handlerPath)
+      return void load(message.handlerPath, message.reportsFiles ? tellFiles : undefined)
     case 'run':
       return begin(message, payload)
     case 'abort':
@@ -103,35 +107,52 @@ function obey(message: ToChild, payload: Uint8Array): void {
   }
 }
 
-async function load(path: string): Promise<void> {
+async function load(path: string, watch: ImportWatch | undefined): Promise<void> {
+  const from = monotonicMs()
   try {
-    definition = await prepare(path)
-    send({ type: 'ready', facts: factsOf(definition) })
+    const { loaded, importedAt } = await prepare(path, watch)
+    definition = loaded
+    const setupMs = monotonicMs() - importedAt
+    const start = { runtimeMs, importMs: importedAt - from, setupMs, rssBytes: process.memoryUsage.rss() }
+    send({ type: 'ready', facts: factsOf(loaded), start })
   } catch (cause) {
     const error =
       cause instanceof HandlerLoadError ? cause : new HandlerLoadError('SETUP_FAILED', String(cause))
-    send({ type: 'unready', code: error.code, message: error.message })
+    const { code, message, place } = error
+    send({ type: 'unready', code, message, ...(place && { place }) })
     flush()
     socket.end(() => process.exit(1))
   }
 }
 
-async function prepare(path: string): Promise<HandlerDefinition> {
+/** At once: an import may block this process for ever, and what it read then is what has to be mended. */
+function tellFile(path: string, more: { isSearched?: true } = {}): void {
+  send({ type: 'file', file: { path, version: versionOf(path), ...more } })
+  flush()
+}
+
+const tellFiles: ImportWatch = {
+  loads: (file) => tellFile(file),
+  misses: (folder) => tellFile(folder, { isSearched: true }),
+}
+
+async function prepare(
+  path: string,
+  watch: ImportWatch | undefined,
+): Promise<{ loaded: HandlerDefinition; importedAt: number }> {
   const file = findHandlerFile(path)
-  const loaded = await loadHandler(file)
+  // A handler that was bundled or compiled speaks of its author's lines all the same.
+  setSourceMapsSupport(true, { nodeModules: false })
+  const loaded = await loadHandler(file, watch)
   withinTrace = await findTracing(file)
   send({ type: 'imported' })
+  const importedAt = monotonicMs()
   try {
     await loaded.setup?.()
   } catch (cause) {
-    const { message, stack } = describeThrown(cause)
-    const place = stack?.split('\n').find((line) => line.includes('file://') || line.includes('/'))
-    throw new HandlerLoadError(
-      'SETUP_FAILED',
-      `setup() of ${path} failed: ${message}${place ? ` (${place.trim()})` : ''}. Mend it, then start again.`,
-    )
+    throw setupFailed(path, describeThrown(cause).message, cause)
   }
-  return loaded
+  return { loaded, importedAt }
 }
 
 function factsOf({ refresh = false, concurrency }: HandlerDefinition): HandlerFacts {

@@ -1,63 +1,24 @@
-// The settings of a worker: one strict schema over flags and environment.
+// The settings of a worker: those of the table, and the variables that the hosted platform sets.
 
 import { z } from 'zod'
-import { limits } from '../job/limits.ts'
+import { ConfigError, resolve, type Sources } from '../config/resolve.ts'
+import { variableOf, type Setting } from '../config/setting.ts'
+import { settingKeys, settings, type SettingKey, type Settled } from '../config/settings.ts'
 import { workerIdSchema } from '../protocol/exchange.ts'
 import { LOCAL_BUCKET } from '../s3/config.ts'
 
-function wholeNumber(error: string, bounds: { min: number; max: number }): z.ZodType<number> {
-  return z.coerce.number({ error }).int({ error }).min(bounds.min, { error }).max(bounds.max, { error })
-}
+/** A worker of a queue of ours. */
+export type OwnConfig = Settled<'start'> & { endpointUrl: string; workerToken: string }
+
+/** What there has to be for one, beyond what the table says. */
+const REQUIRED = {
+  endpointUrl:
+    'LONGSHORE_ENDPOINT_URL must be set to the URL of an endpoint, as in http://127.0.0.1:8000/v2/default.',
+  workerToken: 'LONGSHORE_WORKER_TOKEN must be set to a worker token or an API key of the queue.',
+} as const
 
 const A_WEEK_MS = 604_800_000
-const ms = wholeNumber(`must be a whole number of ms from 0 to ${A_WEEK_MS}`, { min: 0, max: A_WEEK_MS })
-
-const count = wholeNumber(`must be a whole number from 1 to ${limits.concurrency}`, {
-  min: 1,
-  max: limits.concurrency,
-})
-
-const workerId = z
-  .string()
-  .refine(
-    (id) => workerIdSchema.safeParse(id).success,
-    'must be from 1 to 128 letters, digits, ".", "_", ":" and "-"',
-  )
-
-const settings = {
-  /** Without it the handler's definition says, and else it is 1. */
-  concurrency: count.optional(),
-  executors: wholeNumber('must be a whole number from 1 to 256', { min: 1, max: 256 }).default(1),
-  spare: z.enum(['none', 'bare', 'warm'], 'must be none, bare or warm').default('bare'),
-  maxJobsPerExecutor: wholeNumber('must be a whole number of jobs from 1', {
-    min: 1,
-    max: Number.MAX_SAFE_INTEGER,
-  }).optional(),
-  maxMemoryMb: wholeNumber('must be a whole number of MB from 1', { min: 1, max: 1_000_000_000 }).optional(),
-  importTimeoutMs: ms.default(60_000),
-  setupTimeoutMs: ms.default(600_000),
-  drainMs: ms.default(30_000),
-  killGraceMs: ms.default(5_000),
-  healthPort: wholeNumber('must be a port from 0 to 65535', { min: 0, max: 65_535 }).optional(),
-  healthHost: z.string().min(1, 'must not be empty').default('127.0.0.1'),
-}
-
-/** A worker of a queue of ours. */
-const ownConfigSchema = z.strictObject({
-  LONGSHORE_ENDPOINT_URL: z
-    .string('must be set to the URL of an endpoint, as in http://127.0.0.1:8000/v2/default')
-    .refine(
-      isEndpointUrl,
-      'must be an http or https URL that ends with /v2/{endpointId}, as in http://127.0.0.1:8000/v2/default',
-    ),
-  LONGSHORE_WORKER_TOKEN: z
-    .string('must be set to a worker token or an API key of the queue')
-    .min(1, 'must not be empty')
-    .regex(/^[\x21-\x7e]*$/, 'must be printable ASCII without spaces: it goes into a header'),
-  LONGSHORE_WORKER_ID: workerId.optional(),
-  ...settings,
-})
-export type OwnConfig = z.output<typeof ownConfigSchema>
+const NO_INTERVAL = `must be a whole number of ms from 0 to ${A_WEEK_MS}`
 
 const hostedUrlExample = 'https://host/v2/{endpointId}'
 
@@ -82,7 +43,13 @@ const hostedConfigSchema = z.strictObject({
   RUNPOD_WEBHOOK_POST_STREAM: templateOfJob('job-stream/$RUNPOD_POD_ID/$ID'),
   RUNPOD_WEBHOOK_PING: template('ping/$RUNPOD_POD_ID').optional(),
   /** One below 100 would be a flood. */
-  RUNPOD_PING_INTERVAL: ms.default(10_000).transform((interval) => Math.max(100, interval)),
+  RUNPOD_PING_INTERVAL: z.coerce
+    .number(NO_INTERVAL)
+    .int(NO_INTERVAL)
+    .min(0, NO_INTERVAL)
+    .max(A_WEEK_MS, NO_INTERVAL)
+    .default(10_000)
+    .transform((interval) => Math.max(100, interval)),
   RUNPOD_AI_API_KEY: z
     .string()
     .regex(
@@ -90,11 +57,16 @@ const hostedConfigSchema = z.strictObject({
       'must be printable ASCII: it goes into a header as it is',
     )
     .optional(),
-  RUNPOD_POD_ID: workerId.optional(),
+  RUNPOD_POD_ID: z
+    .string()
+    .refine(
+      (id) => workerIdSchema.safeParse(id).success,
+      'must be from 1 to 128 letters, digits, ".", "_", ":" and "-"',
+    )
+    .optional(),
   RUNPOD_POD_HOSTNAME: z.string().default('unknown'),
-  ...settings,
 })
-export type HostedConfig = z.output<typeof hostedConfigSchema>
+export type HostedConfig = Settled<'start'> & z.output<typeof hostedConfigSchema>
 
 export type WorkerConfig = OwnConfig | HostedConfig
 
@@ -102,65 +74,104 @@ export function isHosted(config: WorkerConfig): config is HostedConfig {
   return 'RUNPOD_WEBHOOK_GET_JOB' in config
 }
 
-/** Whether the environment names a queue, ours or the hosted platform's. */
-export function namesQueue(env: NodeJS.ProcessEnv): boolean {
-  return namesOwnQueue(env) || meansHosted(env)
+/** Whether a queue is named at all, ours or the hosted platform's. */
+export function namesQueue(sources: Sources): boolean {
+  return namesOwnQueue(sources) || meansHosted(sources)
 }
 
-function namesOwnQueue({ LONGSHORE_ENDPOINT_URL, LONGSHORE_WORKER_TOKEN }: NodeJS.ProcessEnv): boolean {
-  return (LONGSHORE_ENDPOINT_URL ?? LONGSHORE_WORKER_TOKEN) !== undefined
+function namesOwnQueue({ flags, env, file }: Sources): boolean {
+  const said = (from: Record<string, unknown>, names: readonly string[]): boolean =>
+    names.some((name) => from[name] !== undefined)
+  const keys = ['endpointUrl', 'workerToken']
+  return (
+    said(flags, keys) ||
+    said(env, ['LONGSHORE_ENDPOINT_URL', 'LONGSHORE_WORKER_TOKEN']) ||
+    said(file?.values ?? {}, keys)
+  )
 }
 
-/** The hosted platform's variables count only where none of ours says otherwise. */
-function meansHosted(env: NodeJS.ProcessEnv): boolean {
-  return !namesOwnQueue(env) && Boolean(env['RUNPOD_WEBHOOK_GET_JOB'])
+/** The hosted platform's variables count only where none of our settings says otherwise. */
+export function meansHosted(sources: Sources): boolean {
+  return !namesOwnQueue(sources) && Boolean(sources.env['RUNPOD_WEBHOOK_GET_JOB'])
 }
 
 function isHttpUrl(text: string): boolean {
   return /^https?:$/.test(URL.parse(text)?.protocol ?? '')
 }
 
-function isEndpointUrl(text: string): boolean {
-  const url = URL.parse(text)
-  return url !== null && /^https?:$/.test(url.protocol) && /\/v2\/[^/]+\/?$/.test(url.pathname)
+/** Throws a ConfigError with every problem at once. Values are not quoted: one is a secret. */
+export function loadWorkerConfig(sources: Sources): { config: WorkerConfig; warnings: string[] } {
+  const { values, problems, warnings } = resolve(sources, 'start')
+  if (meansHosted(sources)) {
+    const hosted = readHosted(sources.env)
+    const all = [...hosted.problems, ...problems]
+    if (all.length > 0) throw new ConfigError(all.join('\n'))
+    return { config: { ...values, ...hosted.values } as HostedConfig, warnings }
+  }
+  const all = [...missingOf(sources), ...problems]
+  if (all.length > 0) throw new ConfigError(all.join('\n'))
+  return { config: values as OwnConfig, warnings }
 }
 
-export class ConfigError extends Error {}
+/** A sentence for each setting without which there is no queue of ours. */
+export function missingOf({ flags, env, file }: Sources): string[] {
+  return Object.entries(REQUIRED)
+    .filter(([key, sentence]) => {
+      const variable = env[sentence.split(' ', 1)[0] ?? '']
+      return (flags[key] ?? variable ?? file?.values[key]) === undefined
+    })
+    .map(([, sentence]) => sentence)
+}
 
-/** Reads the settings or throws a ConfigError with every problem at once. Values are not quoted: one is a secret. */
-export function loadWorkerConfig(env: NodeJS.ProcessEnv, flags: Record<string, unknown>): WorkerConfig {
-  const schema = meansHosted(env) ? hostedConfigSchema : ownConfigSchema
-  const variables = Object.keys(schema.shape).filter((name) => name === name.toUpperCase())
-  // The platform's are left empty where they have no value.
-  const valueOf = (name: string): string | undefined =>
-    meansHosted(env) ? env[name] || undefined : env[name]
-  const given = { ...Object.fromEntries(variables.map((name) => [name, valueOf(name)])), ...flags }
-  const result = schema.safeParse(given)
-  if (result.success) return result.data
-  const problems = result.error.issues.flatMap((issue) =>
-    issue.code === 'unrecognized_keys'
-      ? issue.keys.map((key) => `${shown(key)} is no setting of a worker.`)
-      : [`${shown(issue.path.map(String).join('.'))} ${issue.message}.`],
+/** The platform's variables are left empty where they have no value. */
+export function readHosted(env: NodeJS.ProcessEnv): {
+  values?: z.output<typeof hostedConfigSchema>
+  problems: string[]
+} {
+  const names = Object.keys(hostedConfigSchema.shape)
+  const result = hostedConfigSchema.safeParse(
+    Object.fromEntries(names.map((name) => [name, env[name] || undefined])),
   )
-  throw new ConfigError(problems.join('\n'))
+  if (result.success) return { values: result.data, problems: [] }
+  return {
+    problems: result.error.issues.map(({ path, message }) => `${path.map(String).join('.')} ${message}.`),
+  }
 }
 
-function shown(name: string): string {
-  return name === name.toUpperCase()
-    ? name
-    : `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
-}
-
-/** What the author's code may see: everything but the keys of the queue. */
-export function handlerEnv(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+/**
+ * What the author's code may see: everything but the keys of the queue. Settings of the bucket that were not said by a
+ * variable become one, which is where handlers look for them.
+ */
+export function handlerEnv(
+  env: NodeJS.ProcessEnv,
+  values: Partial<Settled<'start' | 'run'>> = {},
+): NodeJS.ProcessEnv {
   const hidden = new Set([
-    'LONGSHORE_WORKER_TOKEN',
-    'LONGSHORE_API_KEY',
-    'LONGSHORE_SECRET_KEY',
+    ...settingKeys.filter((key) => isSecretOfQueue(key)).map((key) => variableOf(key, settings[key])),
     'RUNPOD_AI_API_KEY',
     'RUNPOD_API_KEY',
     // A worker without a bucket has to fail rather than write where nobody looks.
     LOCAL_BUCKET,
   ])
-  return Object.fromEntries(Object.entries(env).filter(([name]) => !hidden.has(name)))
+  const seen = Object.fromEntries(Object.entries(env).filter(([name]) => !hidden.has(name)))
+  for (const key of FOR_HANDLERS) {
+    const value = values[key]
+    if (value !== undefined && value !== false) seen[variableOf(key, settings[key])] = String(value)
+    else if (value === false) delete seen[variableOf(key, settings[key])]
+  }
+  return seen
+}
+
+const FOR_HANDLERS = [
+  'bucketEndpointUrl',
+  'bucketAccessKeyId',
+  'bucketSecretAccessKey',
+  'bucketName',
+  'bucketRegion',
+  'allowPrivateDownloads',
+] as const satisfies SettingKey[]
+
+function isSecretOfQueue(key: SettingKey): boolean {
+  const setting: Setting = settings[key]
+  return setting.isSecret === true && !(FOR_HANDLERS as readonly string[]).includes(key)
 }

@@ -2,6 +2,8 @@
 
 import { EventEmitter } from 'node:events'
 import type { JobError } from '../job/job.ts'
+import type { ImportedFile, StartFacts } from './messages.ts'
+import type { SlowLoad } from './slow-load.ts'
 
 export interface WorkerEventMap {
   ready: [{ endpointUrl: string; workerId: string; concurrency: number; startMs: number }]
@@ -33,6 +35,12 @@ export interface WorkerEventMap {
    * was loaded beside the process it was to replace is tried again when that has ended.
    */
   unready: [{ cause: unknown; failures: number; isSpare?: boolean; isBeside?: boolean }]
+  /** A process has its handler ready. */
+  loaded: [StartFacts]
+  /** A process is still getting ready. */
+  slow: [SlowLoad]
+  /** A process that is developed on imports a file, or looks for one. */
+  file: [ImportedFile]
   unreachable: [{ cause: unknown; failures: number; retryInMs: number }]
   reachable: [{ afterFailures: number }]
   /** The queue refuses what is reported of this job; also that it has failed, when it is forgotten. */

@@ -9,12 +9,13 @@ import type { JobError } from '../job/job.ts'
 import { withLastLines, type Death } from './death.ts'
 import { readS3Environment } from '../s3/config.ts'
 import { Masker } from './mask.ts'
-import { judgeAborted, judgeDeath, type Outcome } from './outcome.ts'
+import { judgeAborted, judgeDeath, saidAtEnd, type Outcome } from './outcome.ts'
 import type { OutputLine } from './output-lines.ts'
 import type { Assignment, Run, RunListener } from './run.ts'
 import { ScratchFolders } from './scratch.ts'
 import type { Seat } from './seat.ts'
-import { Supervisor, type AfterRun, type SupervisorOptions } from './supervisor.ts'
+import { Supervisor, type AfterRun } from './supervisor.ts'
+import type { SupervisorOptions } from './supervisor-options.ts'
 
 /** What a command line sets. */
 export type ExecutorSettings = Omit<ExecutorOptions, 'handlerPath' | 'env' | 'clock' | 'events' | 'output'>
@@ -89,6 +90,16 @@ export class Executor {
   /** Resolves with the reason once the handler cannot be got ready any more. */
   get hopeless(): Promise<Error> {
     return this.#supervisor.hopeless
+  }
+
+  /** Loads the handler anew beside the one that serves, which is given up once the new one is ready. */
+  reload(): void {
+    this.#supervisor.reload()
+  }
+
+  /** Runs that go on in processes of before the last reload. */
+  get outdatedRuns(): number {
+    return this.#supervisor.outdatedRuns
   }
 
   get facts(): HandlerFacts | undefined {
@@ -213,6 +224,7 @@ export class Executor {
   #onMessage(seat: Seat, message: ProcessMessage, payload: Uint8Array): void {
     const { events } = this.#options
     if (message.type === 'resized') return void events.emit('resized', message)
+    if (message.type === 'file') return void events.emit('file', message.file)
     if (message.type === 'dying') return this.#onAccident(seat, message)
     const run = this.#runs.get(message.run)
     if (run?.seat === seat) this.#onRunMessage(run, message, payload)
@@ -345,11 +357,4 @@ export class Executor {
   #idsIn(seat: Seat): string[] {
     return [...seat.runs].flatMap((number) => this.#runs.get(number)?.assignment.id ?? [])
   }
-}
-
-function saidAtEnd({ executionMs, isStream }: { executionMs: number; isStream?: boolean | undefined }): {
-  executionMs: number
-  isStream?: true
-} {
-  return isStream ? { executionMs, isStream } : { executionMs }
 }

@@ -4,7 +4,7 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import type { Duplex, Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
-import { pause, type Clock } from '../lib/clock.ts'
+import { pause, type Clock, type Timer } from '../lib/clock.ts'
 import { encodeFrame, FrameDecoder } from '../lib/frames.ts'
 import { limits } from '../job/limits.ts'
 import type { JobError } from '../job/job.ts'
@@ -16,14 +16,23 @@ import {
   fromChildSchema,
   type FromChild,
   type HandlerFacts,
+  type SourcePlace,
+  type StartFacts,
   type Stall,
   type ToChild,
 } from './messages.ts'
 import { readLines, type OutputLine } from './output-lines.ts'
+import { tellWhileSlow, type SlowLoad } from './slow-load.ts'
 import { WatchdogLink } from './watchdog-link.ts'
 
 /** What a process tells after it was loaded, but for its readiness. */
 export type ProcessMessage = Exclude<FromChild, { type: 'up' | 'imported' | 'ready' | 'unready' }>
+
+/** What a process says once it is ready. */
+export interface Readiness {
+  facts: HandlerFacts
+  start: StartFacts
+}
 
 export interface ProcessListener {
   onMessage(message: ProcessMessage, payload: Uint8Array): void
@@ -31,6 +40,8 @@ export interface ProcessListener {
   onLine(stream: 'stdout' | 'stderr', line: OutputLine): void
   /** It can be spoken to no more, and will be gone in a moment. */
   onDeaf(): void
+  /** It is still at it. */
+  onSlow(load: SlowLoad): void
   /** The main thread does not turn. */
   onStall(stall: Stall): void
 }
@@ -45,16 +56,21 @@ export interface HandlerProcessOptions {
   setupTimeoutMs: number
   /** Whether ends of jobs come with the memory that the process has then. */
   reportsMemory: boolean
+  /** Whether it tells which files it imports. */
+  reportsFiles?: boolean
   /** Replaces secrets in what it prints, its own programs included. */
   mask: (text: string) => string
 }
 
 export class UnreadyError extends Error {
   readonly code: string
+  /** The line to be mended, where that is known. */
+  readonly place: SourcePlace | undefined
 
-  constructor(code: string, message: string) {
+  constructor(code: string, message: string, place?: SourcePlace) {
     super(message)
     this.code = code
+    this.place = place
   }
 }
 
@@ -73,7 +89,7 @@ export class HandlerProcess {
   readonly #socket: Duplex
   readonly #watchdog: WatchdogLink
   readonly #options: HandlerProcessOptions
-  readonly #readiness = Promise.withResolvers<HandlerFacts>()
+  readonly #readiness = Promise.withResolvers<Readiness>()
   readonly #imported = Promise.withResolvers<void>()
   readonly #lastLines = new LastLines()
   readonly #oomKillsBefore = oomKills()
@@ -137,11 +153,11 @@ export class HandlerProcess {
   }
 
   /** Imports the handler and sets it up. Resolves when it is ready for jobs; rejects with UnreadyError. */
-  load(): Promise<HandlerFacts> {
+  load(): Promise<Readiness> {
     if (!this.#isLoading) {
       this.#isLoading = true
-      const { handlerPath, reportsMemory } = this.#options
-      this.send({ type: 'load', handlerPath, reportsMemory })
+      const { handlerPath, reportsMemory, reportsFiles = false } = this.#options
+      this.send({ type: 'load', handlerPath, reportsMemory, reportsFiles })
       void this.#boundLoading()
     }
     return this.#readiness.promise
@@ -206,8 +222,13 @@ export class HandlerProcess {
       () => undefined,
       () => undefined,
     )
+    const slow = (stage: SlowLoad['stage']): Timer =>
+      tellWhileSlow(clock, (ms) => this.#listener?.onSlow({ stage, ms }))
+    const slowImport = slow('import')
     await Promise.race([this.#imported.promise, settled])
     importing.clear()
+    slowImport.clear()
+    const slowSetup = slow('setup')
     const settingUp = clock.after(
       setupTimeoutMs,
       giveUp(
@@ -217,6 +238,7 @@ export class HandlerProcess {
     )
     await settled
     settingUp.clear()
+    slowSetup.clear()
   }
 
   #readFrames(): void {
@@ -250,9 +272,9 @@ export class HandlerProcess {
   #take(message: FromChild, payload: Uint8Array): void {
     if (message.type === 'up') return void (this.#isUp = true)
     if (message.type === 'imported') return this.#imported.resolve()
-    if (message.type === 'ready') return this.#readiness.resolve(message.facts)
+    if (message.type === 'ready') return this.#readiness.resolve(message)
     if (message.type === 'unready') {
-      return this.#readiness.reject(new UnreadyError(message.code, message.message))
+      return this.#readiness.reject(new UnreadyError(message.code, message.message, message.place))
     }
     if (message.type === 'dying') {
       // It is told on both sockets, and either may be the first to come.

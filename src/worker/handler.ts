@@ -1,11 +1,13 @@
 // Finding, importing and checking the author's handler file. Runs in the child.
 
 import { existsSync, statSync } from 'node:fs'
-import { registerHooks } from 'node:module'
-import { join, resolve } from 'node:path'
+import { createRequire, registerHooks, type ModuleHooks } from 'node:module'
+import { dirname, isAbsolute, join, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { limits } from '../job/limits.ts'
 import type { HandlerDefinition, HandlerFunction } from './define-handler.ts'
+import { missOf, type ImportMiss } from './import-miss.ts'
+import { writtenAsModule } from './module-syntax.ts'
 import { isSpillOptions } from './spill.ts'
 import {
   codeOf,
@@ -16,6 +18,9 @@ import {
   isMissingPackage,
   notExported,
 } from './load-failure.ts'
+
+/** The runtime itself is no part of the author's code. */
+const OWN = fileURLToPath(new URL('..', import.meta.url))
 
 const EXTENSIONS = ['.ts', '.mts', '.cts', '.tsx', '.js', '.mjs', '.cjs']
 
@@ -37,16 +42,39 @@ export function findHandlerFile(path: string): string {
   )
 }
 
+/**
+ * Imports a file that is no handler as handlers are imported: its TypeScript, and this package where it is not installed
+ * beside it. Throws HandlerLoadError.
+ */
+export async function loadAuthored(file: string): Promise<unknown> {
+  const trail = newTrail()
+  const hooks = installHooks(trail)
+  try {
+    return defaultOf(await importFile(file))
+  } catch (cause) {
+    throw importFailed(file, cause, trail)
+  } finally {
+    hooks.deregister()
+  }
+}
+
+/** Told of every file of the author's that is loaded, also later on, and of folders in which an import looked in vain. */
+export interface ImportWatch {
+  loads(file: string): void
+  misses(folder: string): void
+}
+
 /** Imports the file and gives its handler. Throws HandlerLoadError. */
-export async function loadHandler(file: string): Promise<HandlerDefinition> {
-  const loaded = new Set<string>()
-  installHooks(loaded)
+export async function loadHandler(file: string, watch?: ImportWatch): Promise<HandlerDefinition> {
+  const trail = newTrail()
+  installHooks(trail, watch)
   let module: Record<string, unknown>
   try {
     module = await importFile(file)
   } catch (cause) {
-    throw importFailed(file, cause, [...loaded])
+    throw importFailed(file, cause, trail)
   }
+  if (watch) watchRequired(watch, trail)
   const exported = defaultOf(module)
   if (isCallable(exported)) return { handler: exported as HandlerFunction }
   if (typeof exported === 'object' && exported !== null && 'handler' in exported)
@@ -54,17 +82,45 @@ export async function loadHandler(file: string): Promise<HandlerDefinition> {
   throw notExported(file, module, exported)
 }
 
+/** What tsx requires comes by no hook. */
+function watchRequired(watch: ImportWatch, { loaded }: Trail): void {
+  for (const key of Object.keys(createRequire(import.meta.url).cache)) {
+    const file = key.replace(/\?.*$/, '')
+    const isOwn = isAbsolute(file) && !file.includes('/node_modules/') && !file.startsWith(OWN)
+    if (isOwn && !loaded.has(file)) watch.loads(file)
+  }
+}
+
+/** A handler may go on to look for what is not there as long as it lives. */
+const MOST_MISSES = 100
+
+interface Trail {
+  loaded: Set<string>
+  misses: ImportMiss[]
+}
+
+function newTrail(): Trail {
+  return { loaded: new Set(), misses: [] }
+}
+
 /** Notes the files that are loaded, and resolves this package for those who cannot find it. */
-function installHooks(loaded: Set<string>): void {
+function installHooks({ loaded, misses }: Trail, watch?: ImportWatch): ModuleHooks {
   const extension = import.meta.filename.endsWith('.ts') ? 'ts' : 'js'
   const own = new Map([
     ['longshore', new URL(`../index.${extension}`, import.meta.url).href],
     ['longshore/client', new URL(`../client/client.${extension}`, import.meta.url).href],
     ['longshore/testing', new URL(`../testing/test-worker.${extension}`, import.meta.url).href],
   ])
-  registerHooks({
+  return registerHooks({
     load(url, context, next) {
-      if (url.startsWith('file:') && !url.includes('/node_modules/')) loaded.add(fileURLToPath(url))
+      if (url.startsWith('file:') && !url.includes('/node_modules/')) {
+        const file = fileURLToPath(url)
+        loaded.add(file)
+        // Before it is read: what is saved in between has to count as another version.
+        if (!file.startsWith(OWN)) watch?.loads(file)
+        const written = writtenAsModule(url, context)
+        if (written) return written
+      }
       return next(url, context)
     },
     // A starter runs before anything is installed beside it: what it cannot find itself comes from here.
@@ -76,10 +132,37 @@ function installHooks(loaded: Set<string>): void {
         if (url)
           return { url, format: extension === 'ts' ? 'module-typescript' : 'module', shortCircuit: true }
         if (specifier === 'zod') return next(specifier, { ...context, parentURL: import.meta.url })
+        if (watch) for (const folder of searchedFor(specifier, context.parentURL)) watch.misses(folder)
+        const miss = missOf(specifier, context.parentURL, cause)
+        if (miss) misses.push(miss)
+        if (misses.length > MOST_MISSES) misses.shift()
         throw cause
       }
     },
   })
+}
+
+/** Where a thing would have to appear for this import to succeed: folders that exist. */
+function searchedFor(specifier: string, parentUrl: string | undefined): string[] {
+  if (!parentUrl?.startsWith('file:')) return []
+  const importer = dirname(fileURLToPath(parentUrl))
+  if (/^(?:\.|\/|file:)/.test(specifier)) {
+    const wanted = specifier.startsWith('file:') ? fileURLToPath(specifier) : resolve(importer, specifier)
+    return [existingFolder(dirname(wanted))]
+  }
+  // A package comes into a node_modules of this folder or one above, and the folder of a scope into that.
+  const above: string[] = []
+  for (let folder = importer; folder !== dirname(folder); folder = dirname(folder)) above.push(folder)
+  return above
+    .flatMap((folder) => {
+      const modules = [join(folder, 'node_modules', dirname(specifier)), join(folder, 'node_modules')]
+      return modules.filter((one) => existsSync(one))
+    })
+    .concat(importer)
+}
+
+function existingFolder(folder: string): string {
+  return existsSync(folder) || folder === dirname(folder) ? folder : existingFolder(dirname(folder))
 }
 
 /** What Node's own type stripping cannot do, and tsx can. */

@@ -2,16 +2,25 @@
 
 import { readFileSync } from 'node:fs'
 import { stripTypeScriptTypes } from 'node:module'
-import { relative } from 'node:path'
+import { basename, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import type { StartFailureCode } from '../protocol/errors.ts'
+import { brokenCommonJs } from './broken-commonjs.ts'
+import { missOfAttribute, packageOfMiss, placeOfMiss, type ImportMiss } from './import-miss.ts'
+import { brokenJson } from './json-place.ts'
+import type { SourcePlace } from './messages.ts'
+import { isModuleInCommonJs } from './module-syntax.ts'
 
 /** Why a handler file cannot be used; the message ends with the likely mend. */
 export class HandlerLoadError extends Error {
   readonly code: StartFailureCode
+  /** The line to be mended, where that is known. */
+  readonly place: SourcePlace | undefined
 
-  constructor(code: StartFailureCode, message: string, options?: ErrorOptions) {
+  constructor(code: StartFailureCode, message: string, options: ErrorOptions & { place?: SourcePlace } = {}) {
     super(message, options)
     this.code = code
+    this.place = options.place
   }
 }
 
@@ -21,16 +30,34 @@ export function notExported(
   module: Record<string, unknown>,
   exported: unknown,
 ): HandlerLoadError {
-  const names = Object.keys(module).filter((name) => name !== 'default')
+  const names = Object.keys(module).filter((name) => name !== 'default' && name !== 'module.exports')
   const lookalike = names.find((name) => isCallable(module[name]))
-  const found =
-    exported === undefined
+  const found = exportsNothing(exported, module)
+    ? isBlank(file)
+      ? 'it is empty'
+      : 'it exports nothing'
+    : exported === undefined
       ? `it has no default export${names.length > 0 ? ` (it exports ${names.join(', ')})` : ''}`
       : `its default export is ${kindOf(exported)}, not a function or a definition`
   const mend = lookalike
     ? `Did you mean "export default ${lookalike}"?`
     : 'Add "export default async function handler(job) { … }".'
   return new HandlerLoadError('HANDLER_NOT_EXPORTED', `Cannot load ${shown(file)}: ${found}. ${mend}`)
+}
+
+/** A file without any import or export is taken for CommonJS, which exports an object whether or not it puts something there. */
+function exportsNothing(exported: unknown, module: Record<string, unknown>): boolean {
+  if (!('module.exports' in module) || typeof exported !== 'object' || exported === null) return false
+  return module['module.exports'] === exported && Object.keys(exported).length === 0
+}
+
+function isBlank(file: string): boolean {
+  try {
+    return readFileSync(file, 'utf8').trim() === ''
+  } catch {
+    // It has been taken away again.
+    return false
+  }
 }
 
 /** A field of the definition is of a type that it cannot be. */
@@ -58,27 +85,74 @@ function kindOf(value: unknown): string {
   return `${typeof value === 'object' ? 'an' : 'a'} ${typeof value}`
 }
 
-/** Importing the file threw. `loaded` are the files that were read for it, the latest last. */
-export function importFailed(file: string, cause: unknown, loaded: readonly string[]): HandlerLoadError {
-  const message = cause instanceof Error ? `${cause.name}: ${firstLine(cause.message)}` : String(cause)
-  const isSyntax = isSyntaxOfAFile(cause)
-  const place = isSyntax ? (frameOf(cause) ?? brokenFile(loaded)) : frameOf(cause)
-  const where = place ? ` at ${place}` : ''
-  const mend = mendFor(cause, isSyntax)
+/** What is known of a load besides what it threw. */
+export interface LoadTrail {
+  /** The files that were read for it, the latest last. */
+  loaded: Iterable<string>
+  /** The imports that found nothing. */
+  misses: readonly ImportMiss[]
+}
+
+/** Importing the file threw. */
+export function importFailed(file: string, thrown: unknown, { loaded, misses }: LoadTrail): HandlerLoadError {
+  const hidden = brokenCommonJs(thrown, frameOf(thrown))
+  const cause = hidden?.cause ?? thrown
+  const miss = misses.find((one) => one.cause === cause) ?? missOfAttribute(cause, loaded)
+  const json = brokenJson(cause)
+  const isSyntax = hidden !== undefined || isSyntaxOfAFile(cause)
+  const place = hidden ? hidden.place : miss ? placeOfMiss(miss) : json ? json.place : frameOf(cause)
+  const broken = place ?? (isSyntax ? brokenFile([...loaded]) : undefined)
+  const where = broken
+    ? ` at ${shown(broken.file)}:${broken.line}`
+    : miss
+      ? `, which ${shown(miss.importer)} imports`
+      : json
+        ? ` in ${shown(json.file)}`
+        : ''
+  const what = json ? `SyntaxError: ${json.message.replaceAll(/\s*\n\s*/g, ' ')}` : textOf(cause, miss)
+  const mend = json ? 'Mend the JSON there.' : mendFor(cause, { isSyntax, miss, broken })
   return new HandlerLoadError(
     'HANDLER_IMPORT_FAILED',
-    `Cannot load ${shown(file)}: ${message}${where}. ${mend}`,
-    { cause },
+    `Cannot load ${shown(file)}: ${what}${where}. ${mend}`,
+    { cause, ...(broken && { place: broken }) },
   )
 }
 
-function mendFor(cause: unknown, isSyntax: boolean): string {
-  if (isMissingPackage(cause)) {
-    const name = /Cannot find package '([^']+)'/.exec(cause instanceof Error ? cause.message : '')?.[1]
-    return `${`Install it beside the handler: npm install ${name ?? ''}`.trimEnd()}.`
-  }
-  if (codeOf(cause) === 'ERR_MODULE_NOT_FOUND' || codeOf(cause) === 'MODULE_NOT_FOUND')
-    return 'Check the path of that import.'
+/** Its setup() threw what `message` says. */
+export function setupFailed(path: string, message: string, cause: unknown): HandlerLoadError {
+  const place = frameOf(cause)
+  const where = place ? ` at ${shown(place.file)}:${place.line}` : ''
+  return new HandlerLoadError(
+    'SETUP_FAILED',
+    `setup() of ${path} failed: ${message.replace(/\.$/, '')}${where}. Mend it, then start again.`,
+    { cause, ...(place && { place }) },
+  )
+}
+
+function textOf(cause: unknown, miss: ImportMiss | undefined): string {
+  if (!(cause instanceof Error)) return String(cause)
+  // It quotes the text, which may have several lines.
+  const isOfJson = cause instanceof SyntaxError && cause.message.endsWith(' is not valid JSON')
+  const line = firstLine(isOfJson ? cause.message.replaceAll(/\s*\n\s*/g, ' ') : cause.message)
+  // Who asked is told with the line.
+  return `${cause.name}: ${miss ? line.replace(/ imported from .*$/, '') : line}`
+}
+
+interface Blame {
+  isSyntax: boolean
+  miss: ImportMiss | undefined
+  broken: SourcePlace | undefined
+}
+
+function mendFor(cause: unknown, { isSyntax, miss, broken }: Blame): string {
+  const isMissing = codeOf(cause) === 'ERR_MODULE_NOT_FOUND' || codeOf(cause) === 'MODULE_NOT_FOUND'
+  const name = miss && isMissing ? packageOfMiss(miss) : undefined
+  if (name !== undefined) return `Install it beside the handler: npm install ${name}.`
+  if (codeOf(cause) === 'ERR_IMPORT_ATTRIBUTE_MISSING')
+    return "Write with { type: 'json' } behind that import."
+  if (miss || isMissing) return 'Check the path of that import.'
+  if (isSyntax && broken && isModuleInCommonJs(broken.file, cause))
+    return `Its extension says CommonJS: name it ${basename(broken.file).replace(/c([jt]s)$/, 'm$1')}, or write require() and module.exports.`
   if (isSyntax) return 'Mend the syntax there.'
   return 'Mend what its top level does; work that may fail belongs in setup() or the handler.'
 }
@@ -100,26 +174,27 @@ export function isMissingPackage(cause: unknown): boolean {
   )
 }
 
-/** `file:line` of the innermost frame in the author's code. */
-function frameOf(cause: unknown): string | undefined {
+/** The innermost frame in the author's code. */
+export function frameOf(cause: unknown): SourcePlace | undefined {
   if (!(cause instanceof Error)) return undefined
   for (const line of (cause.stack ?? '').split('\n')) {
-    const frame = /(?:^|[\s(])(?:file:\/\/)?(\/[^\s():]+):(\d+)/.exec(line)
-    if (frame?.[1] && !frame[1].startsWith(import.meta.dirname) && !frame[1].includes('/node_modules/')) {
-      return `${shown(frame[1])}:${frame[2]}`
-    }
+    const frame = /(?:^|[\s(])((?:file:\/\/)?\/[^\s():]+):(\d+)/.exec(line)
+    if (!frame?.[1]) continue
+    const file = frame[1].startsWith('file:') ? fileURLToPath(frame[1]) : frame[1]
+    if (!file.startsWith(import.meta.dirname) && !file.includes('/node_modules/'))
+      return { file, line: Number(frame[2]) }
   }
   return undefined
 }
 
 /** The engine does not say where JavaScript breaks off; the parser of its type stripping does. */
-function brokenFile(loaded: readonly string[]): string | undefined {
+function brokenFile(loaded: readonly string[]): SourcePlace | undefined {
   for (const file of loaded.toReversed()) {
     try {
       stripTypeScriptTypes(readFileSync(file, 'utf8'))
     } catch (cause) {
       const line = cause instanceof Error ? /^:(\d+)/.exec(cause.stack ?? '')?.[1] : undefined
-      if (line !== undefined) return `${shown(file)}:${line}`
+      if (line !== undefined) return { file, line: Number(line) }
     }
   }
   return undefined

@@ -7,7 +7,7 @@ import { limits } from '../job/limits.ts'
 /** Supervisor to child. The payload of `run` is the input as JSON. */
 export type ToChild =
   /** Import this file and set it up; the process has only its own runtime loaded until then. */
-  | { type: 'load'; handlerPath: string; reportsMemory: boolean }
+  | { type: 'load'; handlerPath: string; reportsMemory: boolean; reportsFiles: boolean }
   | {
       type: 'run'
       run: number
@@ -50,13 +50,45 @@ const factsSchema = z.object({
 })
 export type HandlerFacts = z.output<typeof factsSchema>
 
+/** What it took to get a process ready for its first job. */
+const startSchema = z.object({
+  /** From the start of the process until its own runtime was loaded. */
+  runtimeMs: z.number().min(0),
+  importMs: z.number().min(0),
+  setupMs: z.number().min(0),
+  /** Resident memory once it was ready. */
+  rssBytes: z.number().min(0),
+})
+export type StartFacts = z.output<typeof startSchema>
+
+/** A line of the author's code. */
+const placeSchema = z.object({ file: z.string(), line: z.int().min(1) })
+export type SourcePlace = z.output<typeof placeSchema>
+
+/** A file that importing the handler has to do with, as it was at that moment. */
+const importedFileSchema = z.object({
+  path: z.string(),
+  /** By `versionOf`. */
+  version: z.string(),
+  /** Not loaded: a folder that an import looked in for what is not there. */
+  isSearched: z.boolean().optional(),
+})
+export type ImportedFile = z.output<typeof importedFileSchema>
+
 /** Child to supervisor: the author's code runs there, so what comes is checked. Payloads are JSON text. */
 export const fromChildSchema = z.discriminatedUnion('type', [
   /** Its own runtime is loaded: it can be told to load a handler. */
   z.object({ type: z.literal('up') }),
   z.object({ type: z.literal('imported') }),
-  z.object({ type: z.literal('ready'), facts: factsSchema }),
-  z.object({ type: z.literal('unready'), code: z.string(), message: z.string() }),
+  /** Told only where it was asked for; also while jobs run. */
+  z.object({ type: z.literal('file'), file: importedFileSchema }),
+  z.object({ type: z.literal('ready'), facts: factsSchema, start: startSchema }),
+  z.object({
+    type: z.literal('unready'),
+    code: z.string(),
+    message: z.string(),
+    place: placeSchema.optional(),
+  }),
   z.object({
     type: z.literal('resized'),
     concurrency: z.int().min(1).max(limits.concurrency).optional(),

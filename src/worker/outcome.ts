@@ -20,6 +20,20 @@ export type Outcome = {
   | { kind: 'stopped'; reason: AbortReason }
 )
 
+/** What goes into an outcome of what its process says of the end. */
+export function saidAtEnd({
+  executionMs,
+  isStream,
+}: {
+  executionMs: number
+  isStream?: boolean | undefined
+}): {
+  executionMs: number
+  isStream?: true
+} {
+  return isStream ? { executionMs, isStream } : { executionMs }
+}
+
 /** The outcome of a run that was aborted: what aborted it first decides, whatever the handler still said. */
 export function judgeAborted(
   reason: AbortReason,

@@ -20,6 +20,10 @@ export interface Seat {
   wasSpare: boolean
   /** The same, beside one that was on its way out. */
   wasBeside: boolean
+  /** It was loaded by a reload, to take the place of those before it. */
+  isSuccessor: boolean
+  /** A reload has put another in its place. */
+  isOutdated: boolean
   /** Of those that were started together. */
   round: number
   /** Its end is near, whatever still runs there: another takes its place without waiting for it. */
@@ -33,10 +37,14 @@ export interface Seat {
 }
 
 /** A place whose process is about to be loaded. */
-export function seatOf(process: HandlerProcess, was: Pick<Seat, 'wasSpare' | 'wasBeside' | 'round'>): Seat {
+export function seatOf(
+  process: HandlerProcess,
+  was: Pick<Seat, 'wasSpare' | 'wasBeside' | 'isSuccessor' | 'round'>,
+): Seat {
   return {
     process,
     ...was,
+    isOutdated: false,
     isGoing: false,
     isAwaited: false,
     isDoomed: false,

@@ -1,37 +1,14 @@
 // Keeps as many handler processes as there should be, and a spare: starts, watches, recycles and replaces them.
 
 import { backoffMs } from '../lib/backoff.ts'
-import { pause, type Clock } from '../lib/clock.ts'
-import type { WorkerEvents } from './events.ts'
+import { pause } from '../lib/clock.ts'
 import type { Death } from './death.ts'
 import { diedBefore } from './failed-start.ts'
-import { HandlerProcess, type ProcessMessage } from './handler-process.ts'
-import type { HandlerFacts, Stall } from './messages.ts'
-import type { OutputLine } from './output-lines.ts'
+import { HandlerProcess, type Readiness } from './handler-process.ts'
+import type { HandlerFacts } from './messages.ts'
 import { countMissing, seatOf, type Seat } from './seat.ts'
-
-/** What stands ready for the next process: nothing, our runtime alone, or the author's file as well, set up. */
-export type Spare = 'none' | 'bare' | 'warm'
-
-export interface SupervisorOptions {
-  handlerPath: string
-  env: NodeJS.ProcessEnv
-  clock: Clock
-  events: WorkerEvents
-  output: 'lines' | 'stderr'
-  /** How many processes share the jobs. */
-  executors: number
-  spare: Spare
-  importTimeoutMs: number
-  setupTimeoutMs: number
-  /** After so many jobs a process is replaced. */
-  maxJobsPerExecutor?: number
-  /** A process that has more resident memory after a job is replaced, MB. */
-  maxMemoryMb?: number
-  /** Replaces secrets in what processes print. */
-  mask: (text: string) => string
-  listener: SupervisorListener
-}
+import { Spare } from './spare.ts'
+import type { SupervisorOptions } from './supervisor-options.ts'
 
 /** What the end of a run brings with it. */
 export interface AfterRun {
@@ -42,23 +19,12 @@ export interface AfterRun {
   scratch?: boolean | undefined
 }
 
-export interface SupervisorListener {
-  /** A process has become ready. */
-  onReady(): void
-  onMessage(seat: Seat, message: ProcessMessage, payload: Uint8Array): void
-  onLine(seat: Seat, stream: 'stdout' | 'stderr', line: OutputLine): void
-  onStall(seat: Seat, stall: Stall): void
-  onDeath(seat: Seat, death: Death): void
-}
-
 /** How long an idle process may take to go by itself. */
 const LEAVE_MS = 1_000
 /** And when the worker itself is leaving. */
 const CLOSE_MS = 100
 /** So many starts in a row may fail before it is taken for hopeless. */
 const MAX_FAILED_STARTS = 5
-/** So many warm spares in a row may fail before a bare one has to do. */
-const MAX_FAILED_SPARES = 3
 /** A process that lived so long was no failed start, however it ended. */
 const STEADY_MS = 10_000
 const BACKOFF = { baseMs: 200, maxMs: 10_000 }
@@ -72,7 +38,7 @@ export class Supervisor {
   readonly #hopeless = Promise.withResolvers<Error>()
   /** Every process that has not died, whatever it is for. */
   readonly #living = new Set<HandlerProcess>()
-  #spare: HandlerProcess | undefined
+  readonly #spare: Spare
   #facts: HandlerFacts | undefined
   /** Jobs that wait and that no process can take. */
   #needed = 0
@@ -83,13 +49,21 @@ export class Supervisor {
   /** In a row, beside a process that was still there: they say nothing about the handler. */
   #failedBeside = 0
   #isBackingOff = false
-  /** A spare is a convenience: what goes wrong with it is counted, and waited for, apart. */
-  #failedSpares = 0
-  #isSpareBackingOff = false
+  /** The handler cannot be loaded as it is: nothing is started before a reload. */
+  #isUnmended = false
 
   constructor(options: SupervisorOptions) {
     this.#options = options
     this.#first.promise.catch(() => undefined)
+    this.#spare = new Spare({
+      kind: options.spare,
+      clock: options.clock,
+      events: options.events,
+      backoff: BACKOFF,
+      closing: this.#closing.signal,
+      spawn: () => this.#spawn(),
+      onRested: () => this.#ensure(),
+    })
   }
 
   /** Starts the processes. Resolves when the first is ready; rejects with UnreadyError when it cannot be. */
@@ -115,11 +89,29 @@ export class Supervisor {
 
   /** Whether a spare process stands ready. */
   get hasSpare(): boolean {
-    return this.#spare?.isUp ?? false
+    return this.#spare.process?.isUp ?? false
   }
 
   get processes(): number {
     return this.#living.size
+  }
+
+  /** Runs that go on in processes of before the last reload. */
+  get outdatedRuns(): number {
+    return [...this.#seats].reduce((sum, { isOutdated, runs }) => sum + (isOutdated ? runs.size : 0), 0)
+  }
+
+  /**
+   * Loads the handler anew in a fresh process. Once that is ready it takes the place of those before, which end with their
+   * last jobs; when it fails, they stay. Either is told by an event, `loaded` or `unready`; a reload meanwhile counts instead.
+   */
+  reload(): void {
+    if (this.#isClosed) return
+    this.#isUnmended = false
+    this.#failedStarts = 0
+    this.#spare.discardLoaded()
+    for (const seat of this.#seats) if (seat.state === 'loading') this.#abandon(seat)
+    this.#seat({ isSuccessor: true })
   }
 
   begin(seat: Seat, run: number, isExclusive: boolean): void {
@@ -181,7 +173,7 @@ export class Supervisor {
     this.#closing.abort()
     const idle = new Set([...this.#seats].filter(({ state, runs }) => state === 'ready' && runs.size === 0))
     const mayLeave = new Set([...idle].map(({ process }) => process))
-    if (this.#spare) mayLeave.add(this.#spare)
+    if (this.#spare.process) mayLeave.add(this.#spare.process)
     await Promise.all(
       // One that is still loading has nothing to finish, and may never be done with it.
       [...this.#living].map((process) => (mayLeave.has(process) ? process.leave(CLOSE_MS) : process.kill())),
@@ -193,11 +185,11 @@ export class Supervisor {
   }
 
   #ensure(): void {
-    if (this.#isClosed || this.#isBackingOff) return
+    if (this.#isClosed || this.#isBackingOff || this.#isUnmended) return
     for (let missing = this.#missing; missing > 0; missing -= 1) this.#seat()
     // A spare is made when nobody waits for a process any more.
     const isLoading = [...this.#seats].some(({ state }) => state === 'loading')
-    if (!this.#spare && !isLoading) this.#makeSpare()
+    if (!isLoading) this.#spare.make()
   }
 
   get #missing(): number {
@@ -209,41 +201,13 @@ export class Supervisor {
     return countMissing([...this.#seats], staff)
   }
 
-  #makeSpare(): void {
-    const { spare: kind } = this.#options
-    if (kind === 'none' || this.#isSpareBackingOff) return
-    const spare = this.#spawn()
-    this.#spare = spare
-    if (kind === 'warm' && this.#failedSpares < MAX_FAILED_SPARES)
-      spare.load().catch((cause: unknown) => this.#spareFailed(spare, cause as Error))
-  }
-
-  /** No job and no seat waits for it: it is made again after a while of its own, bare when it fails too often. */
-  #spareFailed(spare: HandlerProcess, cause: Error): void {
-    if (this.#spare !== spare) return
-    this.#spare = undefined
-    void spare.kill()
-    void this.#spareIsGone(cause)
-  }
-
-  async #spareIsGone(cause: Error): Promise<void> {
-    if (this.#isClosed) return
-    this.#failedSpares += 1
-    this.#options.events.emit('unready', { cause, failures: this.#failedSpares, isSpare: true })
-    if (this.#isSpareBackingOff) return
-    this.#isSpareBackingOff = true
-    await pause(this.#options.clock, backoffMs(this.#failedSpares, BACKOFF), this.#closing.signal)
-    this.#isSpareBackingOff = false
-    this.#ensure()
-  }
-
-  #seat(): void {
-    const spare = this.#spare
-    this.#spare = undefined
+  #seat({ isSuccessor = false } = {}): void {
+    const spare = this.#spare.take()
     const process = spare ?? this.#spawn()
     const seat = seatOf(process, {
       wasSpare: spare?.isLoading ?? false,
       wasBeside: this.#leaving.length > 0,
+      isSuccessor,
       round: this.#round,
     })
     this.#seats.add(seat)
@@ -253,31 +217,65 @@ export class Supervisor {
       onLine: (stream, line) => listener.onLine(seat, stream, line),
       onStall: (stall) => listener.onStall(seat, stall),
       onDeaf: () => this.#onDeaf(seat),
+      onSlow: (load) => {
+        if (this.#seats.has(seat)) this.#options.events.emit('slow', load)
+      },
     })
     void this.#load(seat)
   }
 
   async #load(seat: Seat): Promise<void> {
+    let readiness: Readiness
     try {
-      this.#facts = await seat.process.load()
+      readiness = await seat.process.load()
     } catch (cause) {
-      this.#seats.delete(seat)
-      void seat.process.kill()
+      if (!this.#seats.has(seat)) return
+      this.#abandon(seat)
+      if (this.#options.isInDevelopment) return this.#waitForMend(seat, cause as Error)
       // Its setup() ran while a process that it replaces still had the port or the device: that says nothing yet.
       if (seat.wasSpare && !this.#isClosed) {
-        void this.#spareIsGone(cause as Error)
+        void this.#spare.failed(cause)
         return this.#ensure()
       }
       if (seat.wasBeside || this.#leaving.length > 0) return this.#startFailedBeside(cause as Error)
       return this.#startFailed(seat, cause as Error)
     }
+    if (!this.#seats.has(seat)) return
+    this.#facts = readiness.facts
     seat.readyAt = this.#options.clock.monotonic()
+    if (seat.isSuccessor) this.#outdate(seat)
     if (seat.state === 'loading') seat.state = 'ready'
-    this.#failedSpares = 0
+    this.#spare.forgive()
     this.#failedBeside = 0
     this.#first.resolve()
+    this.#options.events.emit('loaded', readiness.start)
     this.#options.listener.onReady()
     this.#dismissSurplus(seat)
+    this.#ensure()
+  }
+
+  /** It never got ready, and is wanted no more. */
+  #abandon(seat: Seat): void {
+    this.#seats.delete(seat)
+    void seat.process.kill()
+  }
+
+  /** Those before it take no more jobs: they end with those that they have. */
+  #outdate(successor: Seat): void {
+    for (const seat of this.#seats) {
+      if (seat === successor || seat.state === 'loading') continue
+      seat.isOutdated = true
+      seat.state = 'retiring'
+      this.#leaveWhenEmpty(seat)
+    }
+  }
+
+  /** Trying again is of no use before somebody has edited a file. */
+  #waitForMend({ isSuccessor }: Seat, cause: Error): void {
+    if (this.#isClosed) return
+    this.#isUnmended = !isSuccessor || this.ready.length === 0
+    this.#options.events.emit('unready', { cause, failures: 1 })
+    this.#first.reject(cause)
     this.#ensure()
   }
 
@@ -297,7 +295,8 @@ export class Supervisor {
     this.#options.events.emit('unready', { cause, failures: this.#failedStarts })
     this.#first.reject(cause)
     if (this.#failedStarts >= MAX_FAILED_STARTS && this.ready.length === 0) {
-      return this.#hopeless.resolve(cause)
+      if (!this.#options.isInDevelopment) return this.#hopeless.resolve(cause)
+      this.#isUnmended = true
     }
     await this.#backOff(this.#failedStarts)
   }
@@ -326,17 +325,11 @@ export class Supervisor {
   }
 
   #spawn(): HandlerProcess {
-    const { handlerPath, env, clock, output, importTimeoutMs, setupTimeoutMs, maxMemoryMb, mask } =
-      this.#options
+    const { maxMemoryMb, isInDevelopment = false } = this.#options
     const process = new HandlerProcess({
-      handlerPath,
-      env,
-      clock,
-      output,
-      importTimeoutMs,
-      setupTimeoutMs,
+      ...this.#options,
       reportsMemory: maxMemoryMb !== undefined,
-      mask,
+      reportsFiles: isInDevelopment,
     })
     this.#living.add(process)
     void process.died.then((death) => this.#onDeath(process, death))
@@ -345,7 +338,7 @@ export class Supervisor {
 
   #onDeath(process: HandlerProcess, death: Death): void {
     this.#living.delete(process)
-    if (this.#spare === process) return this.#spareFailed(process, diedBefore('it was needed', death))
+    if (this.#spare.process === process) return this.#spare.lost(process, diedBefore('it was needed', death))
     const seat = [...this.#seats].find((one) => one.process === process)
     if (!seat) return
     const wasLoading = seat.state === 'loading'

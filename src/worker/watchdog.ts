@@ -1,12 +1,12 @@
 // A thread in the handler's process that no handler can block: it ends the process group when the supervisor is gone,
 // and tells where the main thread is stuck.
 
-import { readFileSync } from 'node:fs'
 import { Session, type Debugger } from 'node:inspector'
-import { SourceMap, type SourceMapPayload } from 'node:module'
+import { SourceMap } from 'node:module'
 import { Socket } from 'node:net'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { isMainThread, parentPort } from 'node:worker_threads'
+import { readSourceMap } from '../lib/source-map.ts'
 import type { Stall } from './messages.ts'
 
 /** A socket to the supervisor, inherited at this descriptor. It ends with the supervisor, however that died. */
@@ -116,21 +116,16 @@ function placeOf(script: Script, { lineNumber, columnNumber = 0 }: Debugger.Loca
   const made = `${script.file}:${lineNumber + 1}`
   if (!script.sourceMapURL) return made
   try {
-    const entry = readMap(script.file, script.sourceMapURL).findEntry(lineNumber, columnNumber)
+    const entry = new SourceMap(readSourceMap(script.file, script.sourceMapURL)).findEntry(
+      lineNumber,
+      columnNumber,
+    )
     if (!('originalSource' in entry)) return `${made} of the compiled code`
     return `${fileOf(entry.originalSource, script.file)}:${entry.originalLine + 1}`
   } catch {
     // A map that was not shipped with the code, or is none.
     return `${made} of the compiled code`
   }
-}
-
-function readMap(file: string, url: string): SourceMap {
-  const inline = /^data:application\/json[^,]*?(;base64)?,/.exec(url)
-  const text = inline
-    ? Buffer.from(url.slice(inline[0].length), inline[1] ? 'base64' : 'utf8').toString('utf8')
-    : readFileSync(fileURLToPath(new URL(url, pathToFileURL(file))), 'utf8')
-  return new SourceMap(JSON.parse(text) as SourceMapPayload)
 }
 
 function fileOf(source: string, madeFile: string): string {

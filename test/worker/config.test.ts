@@ -1,9 +1,22 @@
 import { describe, expect, it } from 'vitest'
-import { ConfigError, handlerEnv, isHosted, loadWorkerConfig, namesQueue } from '../../src/worker/config.ts'
+import { ConfigError } from '../../src/config/resolve.ts'
+import {
+  handlerEnv,
+  isHosted,
+  loadWorkerConfig,
+  namesQueue,
+  type WorkerConfig,
+} from '../../src/worker/config.ts'
 
 const env = {
   LONGSHORE_ENDPOINT_URL: 'http://127.0.0.1:8000/v2/default',
   LONGSHORE_WORKER_TOKEN: 't0p-s3cret',
+}
+
+const own = { endpointUrl: env.LONGSHORE_ENDPOINT_URL, workerToken: env.LONGSHORE_WORKER_TOKEN }
+
+function load(given: NodeJS.ProcessEnv, flags: Record<string, unknown> = {}): WorkerConfig {
+  return loadWorkerConfig({ env: given, flags }).config
 }
 
 const defaults = {
@@ -14,11 +27,13 @@ const defaults = {
   drainMs: 30_000,
   killGraceMs: 5_000,
   healthHost: '127.0.0.1',
+  logLevel: 'info',
+  allowPrivateDownloads: false,
 }
 
 function problemsOf(given: NodeJS.ProcessEnv, flags: Record<string, unknown> = {}): string[] {
   try {
-    loadWorkerConfig(given, flags)
+    load(given, flags)
   } catch (error) {
     expect(error).toBeInstanceOf(ConfigError)
     return (error as ConfigError).message.split('\n')
@@ -28,15 +43,15 @@ function problemsOf(given: NodeJS.ProcessEnv, flags: Record<string, unknown> = {
 
 describe('loadWorkerConfig', () => {
   it('needs no more than an endpoint and a token', () => {
-    expect(loadWorkerConfig(env, {})).toEqual({ ...env, ...defaults })
+    expect(load(env, {})).toEqual({ ...own, ...defaults })
   })
 
   it('reads flags as numbers, and the id of the worker', () => {
     const flags = { concurrency: '10', drainMs: '0', killGraceMs: '250' }
-    expect(loadWorkerConfig({ ...env, LONGSHORE_WORKER_ID: 'pod-1' }, flags)).toEqual({
-      ...env,
+    expect(load({ ...env, LONGSHORE_WORKER_ID: 'pod-1' }, flags)).toEqual({
+      ...own,
       ...defaults,
-      LONGSHORE_WORKER_ID: 'pod-1',
+      workerId: 'pod-1',
       concurrency: 10,
       drainMs: 0,
       killGraceMs: 250,
@@ -44,7 +59,7 @@ describe('loadWorkerConfig', () => {
   })
 
   it('takes a flag that was not given for its default', () => {
-    expect(loadWorkerConfig(env, { concurrency: undefined, drainMs: undefined }).drainMs).toBe(30_000)
+    expect(load(env, { concurrency: undefined, drainMs: undefined }).drainMs).toBe(30_000)
   })
 
   it('refuses a token that no header can carry, without showing it', () => {
@@ -54,16 +69,14 @@ describe('loadWorkerConfig', () => {
   })
 
   it('ignores the rest of the environment', () => {
-    expect(loadWorkerConfig({ ...env, PATH: '/bin', LONGSHORE_LOG_LEVEL: 'debug' }, {})).not.toHaveProperty(
-      'PATH',
-    )
+    expect(load({ ...env, PATH: '/bin', LONGSHORE_LOG_LEVEL: 'debug' }, {})).not.toHaveProperty('PATH')
   })
 
   it.each(['https://queue.example.com/v2/a', 'http://h:1/v2/a/', 'http://h/behind/a/proxy/v2/a_b-c'])(
     'takes the endpoint %s',
     (url) => {
       const given = { ...env, LONGSHORE_ENDPOINT_URL: url }
-      expect(loadWorkerConfig(given, {})).toMatchObject({ LONGSHORE_ENDPOINT_URL: url })
+      expect(load(given, {})).toMatchObject({ endpointUrl: url })
     },
   )
 
@@ -125,7 +138,7 @@ describe('loadWorkerConfig', () => {
       ...problemsOf(env, { conncurrency: '2' }),
     ]
     for (const line of shown) {
-      expect(line).toMatch(/^\S.*[^.]\.$/)
+      expect(line).toMatch(/^\S.*[^.][.?]$/)
       expect(line).not.toMatch(/Invalid|Unrecognized/)
     }
   })
@@ -158,10 +171,7 @@ describe('loadWorkerConfig with the variables of the hosted platform', () => {
   }
 
   it('takes them where none of ours is set', () => {
-    const config = loadWorkerConfig(
-      { ...hosted, ...more, RUNPOD_PING_INTERVAL: '4000' },
-      { concurrency: '2' },
-    )
+    const config = load({ ...hosted, ...more, RUNPOD_PING_INTERVAL: '4000' }, { concurrency: '2' })
     expect(config).toEqual({
       ...hosted,
       ...more,
@@ -174,18 +184,18 @@ describe('loadWorkerConfig with the variables of the hosted platform', () => {
 
   it('needs no more than three addresses', () => {
     const expected = { ...hosted, ...defaults, RUNPOD_PING_INTERVAL: 10_000, RUNPOD_POD_HOSTNAME: 'unknown' }
-    expect(loadWorkerConfig(hosted, {})).toEqual(expected)
+    expect(load(hosted, {})).toEqual(expected)
     const empty = {
       RUNPOD_WEBHOOK_PING: '',
       RUNPOD_AI_API_KEY: '',
       RUNPOD_POD_ID: '',
       RUNPOD_PING_INTERVAL: '',
     }
-    expect(loadWorkerConfig({ ...hosted, ...empty }, {})).toEqual(expected)
+    expect(load({ ...hosted, ...empty }, {})).toEqual(expected)
   })
 
   it('leaves them alone where one of ours is set', () => {
-    expect(isHosted(loadWorkerConfig({ ...env, ...hosted }, {}))).toBe(false)
+    expect(isHosted(load({ ...env, ...hosted }, {}))).toBe(false)
     expect(problemsOf({ ...hosted, LONGSHORE_WORKER_TOKEN: 'x' })[0]).toMatch(
       /^LONGSHORE_ENDPOINT_URL must be set/,
     )
@@ -197,7 +207,7 @@ describe('loadWorkerConfig with the variables of the hosted platform', () => {
     ['1', 100],
     ['0', 100],
   ])('takes a ping interval of %s as %i ms', (given, interval) => {
-    expect(loadWorkerConfig({ ...hosted, RUNPOD_PING_INTERVAL: given }, {})).toMatchObject({
+    expect(load({ ...hosted, RUNPOD_PING_INTERVAL: given }, {})).toMatchObject({
       RUNPOD_PING_INTERVAL: interval,
     })
   })
@@ -223,12 +233,9 @@ describe('loadWorkerConfig with the variables of the hosted platform', () => {
   })
 
   it('knows whether a queue is named at all', () => {
-    expect([{}, { RUNPOD_WEBHOOK_GET_JOB: '' }, env, hosted].map(namesQueue)).toEqual([
-      false,
-      false,
-      true,
-      true,
-    ])
+    expect(
+      [{}, { RUNPOD_WEBHOOK_GET_JOB: '' }, env, hosted].map((one) => namesQueue({ env: one, flags: {} })),
+    ).toEqual([false, false, true, true])
   })
 })
 
@@ -241,6 +248,7 @@ describe('handlerEnv', () => {
       LONGSHORE_WORKER_TOKEN: 'x',
       LONGSHORE_API_KEY: 'x',
       LONGSHORE_SECRET_KEY: 'x',
+      LONGSHORE_WEBHOOK_SECRET: 'x',
       RUNPOD_AI_API_KEY: 'x',
       RUNPOD_API_KEY: 'x',
     })

@@ -1,5 +1,5 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { extname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/lib/clock.ts'
 import { findHandlerFile } from '../../src/worker/handler.ts'
@@ -181,6 +181,17 @@ describe('a handler that cannot be loaded', () => {
     expect(message).toContain(said)
   })
 
+  it.each([
+    ['', 'it is empty. Add "export default'],
+    ['const run = () => 1\n', 'it exports nothing. Add "export default'],
+  ])('has nothing in it that could be called: %j', async (source, said) => {
+    const file = join(temporaryDir(), 'handler.ts')
+    writeFileSync(file, source)
+    const { code, message } = await failureOf(file)
+    expect(code).toBe('HANDLER_NOT_EXPORTED')
+    expect(message).toContain(said)
+  })
+
   it('exports nothing: the message has the line to add', async () => {
     const { code, message } = await broken('exports-nothing.ts')
     expect(code).toBe('HANDLER_NOT_EXPORTED')
@@ -227,6 +238,61 @@ describe('a handler that cannot be loaded', () => {
     expect(message).toContain('npm install @nowhere/left-pad')
   })
 
+  const part = "// import './gone.ts'\nimport { join } from 'node:path'\n"
+  const others = 'export const x = join'
+  it.each([
+    [
+      'missing file',
+      'part.ts',
+      `${part}import { b } from './gone.ts'\n${others}(b)\n`,
+      'gone.ts',
+      ':3. Check the path',
+    ],
+    [
+      'missing file',
+      'part.mjs',
+      `${part}import { b } from './gone.mjs'\n${others}(b)\n`,
+      'gone.mjs',
+      ':3. Check the path',
+    ],
+    [
+      'missing package',
+      'part.ts',
+      `${part}import b from '@nowhere/x/y'\n${others}(b)\n`,
+      '@nowhere/x',
+      ':3. Install it',
+    ],
+    [
+      'name that it makes',
+      'part.mjs',
+      "await import('./go' + 'ne.mjs')\nexport const x = 1\n",
+      'gone.mjs',
+      ' imports. C',
+    ],
+    [
+      'broken JSON file',
+      'part.ts',
+      `import x from './x.json' with { type: 'json' }\nexport { x }\n`,
+      'x.json',
+      ':2. Mend the JSON',
+    ],
+  ])(
+    'imports a file whose import fails, of a %s: the message has that line',
+    async (_what, name, source, word, end) => {
+      const dir = temporaryDir()
+      writeFileSync(join(dir, 'x.json'), '{\n  bad\n}\n')
+      writeFileSync(join(dir, name), source)
+      const file = join(dir, `handler${extname(name)}`)
+      writeFileSync(file, `import { x } from './${name}'\nexport default () => x\n`)
+      const { message, place } = await failureOf(file)
+      const blamed = word === 'x.json' ? 'x.json' : name
+      expect(message).toContain(word)
+      expect(message).toContain(`${blamed}${end}`)
+      const line = /^:(\d)/.exec(end)?.[1]
+      expect(place).toEqual(line === undefined ? undefined : { file: join(dir, blamed), line: Number(line) })
+    },
+  )
+
   it('imports a name that is not exported: the message names it', async () => {
     const { code, message } = await broken('imports-a-missing-name.ts')
     expect(code).toBe('HANDLER_IMPORT_FAILED')
@@ -245,11 +311,66 @@ describe('a handler that cannot be loaded', () => {
     expect(message).toContain('Mend the syntax there.')
   })
 
+  it.each(['cjs', 'cts'])(
+    'is a module called .%s: the message has the name it should have',
+    async (extension) => {
+      const file = join(temporaryDir(), `handler.${extension}`)
+      writeFileSync(file, "\nimport { join } from 'node:path'\nexport default () => join('a')\n")
+      const { message, place } = await failureOf(file)
+      expect(message).toContain(`handler.${extension}:2. Its extension says CommonJS: name it handler.m`)
+      expect(place).toEqual({ file, line: 2 })
+    },
+  )
+
   // Seen: the message named the handler's file only, which has no fault, and told to mend it "there".
   it('imports a file with a syntax error: the message names that file', async () => {
     const { code, message } = await broken('imports-a-syntax-error.ts')
     expect(code).toBe('HANDLER_IMPORT_FAILED')
     expect(message).toContain('broken/syntax-error.js')
+  })
+
+  // Seen: the importer was blamed for a name that is not exported.
+  it('imports a CommonJS file with a syntax error: the message has the line that is broken', async () => {
+    const dir = temporaryDir()
+    writeFileSync(join(dir, 'other.cjs'), 'exports.one = 1\nexports.other = (2\n')
+    writeFileSync(
+      join(dir, 'handler.ts'),
+      "import { other } from './other.cjs'\nexport default () => other\n",
+    )
+    const { message, place } = await failureOf(join(dir, 'handler.ts'))
+    expect(message).toMatch(/: SyntaxError: .* at \S*other\.cjs:2\. Mend the syntax there\.$/)
+    expect(place).toEqual({ file: join(dir, 'other.cjs'), line: 2 })
+    writeFileSync(join(dir, 'fine.cjs'), 'exports.one = 1\nif (exports.one) return\n')
+    writeFileSync(join(dir, 'misses.ts'), "import { other } from './fine.cjs'\nexport default () => other\n")
+    expect((await failureOf(join(dir, 'misses.ts'))).place).toEqual({ file: join(dir, 'misses.ts'), line: 1 })
+  })
+
+  // Seen: the message was cut in the middle of the JSON, and had no place.
+  it('imports broken JSON that the engine shows whole, over several lines: the message has the line', async () => {
+    const dir = temporaryDir()
+    writeFileSync(join(dir, 'data.json'), '{"a":1,\n "b": }')
+    const source = "import x from './data.json' with { type: 'json' }\nexport default () => x\n"
+    writeFileSync(join(dir, 'handler.ts'), source)
+    const { message, place } = await failureOf(join(dir, 'handler.ts'))
+    expect(message).toMatch(/"b": \}" is not valid JSON at \S*data\.json:2\. Mend the JSON there\.$/)
+    expect(place).toEqual({ file: join(dir, 'data.json'), line: 2 })
+  })
+
+  it('imports JSON without its attribute: the message has the line and the attribute', async () => {
+    const dir = temporaryDir()
+    writeFileSync(join(dir, 'data.json'), '{}')
+    writeFileSync(join(dir, 'part.ts'), "\nimport x from './data.json'\nexport { x }\n")
+    writeFileSync(join(dir, 'handler.ts'), "import { x } from './part.ts'\nexport default () => x\n")
+    const { message, place } = await failureOf(join(dir, 'handler.ts'))
+    expect(message).toMatch(/part\.ts:2\. Write with \{ type: 'json' \} behind that import\.$/)
+    expect(place).toEqual({ file: join(dir, 'part.ts'), line: 2 })
+  })
+
+  it('parses bad JSON of several lines at its top level: the message has it to its end', async () => {
+    const file = join(temporaryDir(), 'handler.mjs')
+    writeFileSync(file, '\nexport default JSON.parse(\'{"a":\\n oops}\')\n')
+    const { message } = await failureOf(file)
+    expect(message).toMatch(/oops\}" is not valid JSON at \S*handler\.mjs:2\. Mend what its top level/)
   })
 
   it('throws at its top level: the message names file and line', async () => {
@@ -285,7 +406,7 @@ describe('a handler that cannot be loaded', () => {
     const { code, message } = await broken('setup-throws.ts')
     expect(code).toBe('SETUP_FAILED')
     expect(message).toContain('the model file is too short')
-    expect(message).toContain('broken/setup-throws.ts:4')
+    expect(message).toMatch(/ at \S*broken\/setup-throws\.ts:4\. Mend it/)
   })
 
   it('throws a string in its setup', async () => {
