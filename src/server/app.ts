@@ -3,8 +3,13 @@
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { limits } from '../job/limits.ts'
 import type { Clock } from '../lib/clock.ts'
+import { Fleet, type FleetOptions } from '../fleet/fleet.ts'
+import type { FleetLog } from '../fleet/service/host-settings.ts'
+import type { Seal } from '../fleet/resources/registry-auths.ts'
+import { SecretBox } from '../queue/secret-box.ts'
 import { RateLimit } from '../queue/rate-limit.ts'
 import { Service, type ServiceSettings } from '../queue/service.ts'
+import type { Telemetry } from '../queue/telemetry.ts'
 import type { WebhookAttempt } from '../queue/webhooks.ts'
 import type { Store } from '../store/store.ts'
 import { Auth } from './auth.ts'
@@ -14,20 +19,27 @@ import { StoreLog } from './store-log.ts'
 import { Metrics } from './metrics.ts'
 import { describeInterface } from './openapi.ts'
 import { limitRates } from './rate-limits.ts'
+import { endpointRoutes } from './routes/endpoint-routes.ts'
 import { exchangeRoutes } from './routes/exchange-routes.ts'
 import { foreignReportRoutes, foreignTakeRoutes } from './routes/foreign-routes.ts'
 import { hostedRoutes } from './routes/hosted-routes.ts'
 import { jobRoutes, queueRoutes } from './routes/job-routes.ts'
 import { openaiRoutes } from './routes/openai-routes.ts'
+import { podLogRoutes } from './routes/pod-log-routes.ts'
+import { podRoutes } from './routes/pod-routes.ts'
+import { registryAuthRoutes } from './routes/registry-auth-routes.ts'
 import { serviceRoutes } from './routes/service-routes.ts'
 import { submitRoutes } from './routes/submit-routes.ts'
+import { templateRoutes } from './routes/template-routes.ts'
 
 export interface AppOptions extends ServiceSettings {
   store: Store
   clock: Clock
   logger: FastifyBaseLogger
-  /** Valid while this process runs, never stored. */
-  ownerKey?: string
+  /** Valid while this process runs, never stored. One or several. */
+  ownerKey?: string | readonly string[]
+  /** Where pods are run; without it records are kept alone. */
+  fleet?: Pick<FleetOptions, 'host' | 'place' | 'wake'>
   /** Of this package, for the OpenAPI document. */
   version?: string
   /** True by default. */
@@ -38,7 +50,9 @@ export interface AppOptions extends ServiceSettings {
 
 export interface App {
   http: FastifyInstance
-  /** Answers whoever waits, finishes what is under way, ends the sweeper. The store stays open. */
+  /** To be started once the service listens. */
+  fleet: Fleet
+  /** Ends or leaves the pods, answers whoever waits, finishes what is under way, ends the sweeper. The store stays open. */
   close(): Promise<void>
 }
 
@@ -47,25 +61,22 @@ const CLOSE_MS = 2_000
 
 export function buildApp({
   logger,
-  ownerKey,
+  ownerKey = [],
   hasRateLimits = true,
   version = '0.0.0',
   ...options
 }: AppOptions): App {
   const { store, clock, requestsPerWorker = limits.requestsPerWorker.default } = options
   const metrics = new Metrics()
-  const storeLog = new StoreLog({ store, clock, logger })
+  const ping = (): Promise<void> => store.ping(options.endpoints)
+  const storeLog = new StoreLog({ store: { ping }, clock, logger })
+  const onError = (err: unknown): void => {
+    if (!storeLog.note(err)) logger.error({ err }, 'background work failed')
+  }
   const service = new Service({
     ...options,
-    onError: (err) => storeLog.note(err) || logger.error({ err }, 'background work failed'),
-    telemetry: {
-      leased: (...what) => metrics.leased(...what),
-      ran: (...what) => metrics.ran(...what),
-      webhook(attempt) {
-        metrics.webhook(attempt)
-        logWebhook(logger, attempt)
-      },
-    },
+    onError,
+    telemetry: telemetryOf(metrics, logger),
     onRetired: (worker) => logger.warn(worker, 'worker asks to be recycled and gets no more jobs'),
   })
   const rateLimit = new RateLimit({
@@ -79,21 +90,26 @@ export function buildApp({
   metrics.watchRequests(http)
   metrics.watchQueues({ store, clock, workers: service.workers })
   describeInterface(http, version)
-  const auth = new Auth(store.keys, ownerKey)
-  http.register(serviceRoutes, { store, metrics, auth })
-  http.setNotFoundHandler(async (request) => {
-    if (/^\/(compat\/)?v2\//.test(request.url)) await auth.check(request)
-    return notFoundHandler(request)
-  })
+  const auth = new Auth(store.keys, [ownerKey].flat())
+  http.register(serviceRoutes, { ping, metrics, auth })
+  answerUnknownPaths(http, auth)
   const guard = (scope: FastifyInstance): void => {
     auth.guard(scope)
     if (hasRateLimits) limitRates(scope, rateLimit, service)
   }
   registerEndpoints(http, service, guard)
+  const { workforce } = service
+  const log = fleetLog(logger, storeLog)
+  const fleet = new Fleet({ store, clock, workforce, log, ...options.fleet, ...sealFrom(options) })
+  registerFleet(http, fleet, auth)
 
   return {
     http,
+    fleet,
     async close() {
+      // Workers of pods are answered until these have ended, and nobody waits for a store that says nothing.
+      store.leave().catch(onError)
+      await fleet.close()
       service.stop()
       storeLog.close()
       // A connection on which nobody ever finishes a request would keep the server open for ever.
@@ -101,6 +117,63 @@ export function buildApp({
       await http.close()
       insist.clear()
       await service.close()
+    },
+  }
+}
+
+function telemetryOf(metrics: Metrics, logger: FastifyBaseLogger): Telemetry {
+  return {
+    leased: (...what) => metrics.leased(...what),
+    ran: (...what) => metrics.ran(...what),
+    webhook(attempt) {
+      metrics.webhook(attempt)
+      logWebhook(logger, attempt)
+    },
+  }
+}
+
+/** A store that is away is told once, whoever misses it. */
+function fleetLog(logger: FastifyBaseLogger, storeLog: StoreLog): FleetLog {
+  return {
+    info: (fields, message) => logger.info(fields, message),
+    warn: (fields, message) => logger.warn(fields, message),
+    error(fields, message) {
+      if (!('err' in fields && storeLog.note(fields.err))) logger.error(fields, message)
+    },
+  }
+}
+
+/** Where every route asks for a key, one that there is not asks too. */
+function answerUnknownPaths(http: FastifyInstance, auth: Auth): void {
+  http.setNotFoundHandler(async (request) => {
+    if (/^\/((compat\/)?v2|v1)\//.test(request.url)) await auth.check(request)
+    return notFoundHandler(request)
+  })
+}
+
+/** The resource interface. */
+function registerFleet(http: FastifyInstance, fleet: Fleet, auth: Auth): void {
+  http.register(
+    async (scope) => {
+      auth.guard(scope, { isOfTheFleet: true })
+      await scope.register(templateRoutes, fleet)
+      await scope.register(endpointRoutes, fleet)
+      await scope.register(podRoutes, fleet)
+      await scope.register(podLogRoutes, fleet)
+      await scope.register(registryAuthRoutes, fleet)
+    },
+    { prefix: '/v1' },
+  )
+}
+
+/** What seals the jobs' secrets seals the fleet's too. */
+function sealFrom({ secret }: Pick<AppOptions, 'secret'>): { seal?: Seal } {
+  if (secret === undefined) return {}
+  const box = new SecretBox(secret)
+  return {
+    seal: {
+      seal: (text) => Buffer.from(box.seal(text)).toString('base64url'),
+      open: (sealed) => String(box.open(Buffer.from(sealed, 'base64url'))),
     },
   }
 }

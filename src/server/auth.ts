@@ -1,10 +1,11 @@
 // Who is asking, and whether they may: the key in the Authorization header against the keys this service knows.
 
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
+import { randomBytes, timingSafeEqual } from 'node:crypto'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Refusal } from '../protocol/errors.ts'
+import { hashKey } from '../resource/key-text.ts'
 import { mayUse, permissions, type Key, type Permission } from '../resource/key.ts'
-import type { KeyStore } from '../store/store.ts'
+import type { KeyStore } from '../store/key-store.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -17,15 +18,6 @@ declare module 'fastify' {
   }
 }
 
-/** What is stored of a key. Keys are random and long, so a plain hash is enough. */
-export function hashKey(key: string): string {
-  return createHash('sha256').update(key).digest('base64url')
-}
-
-export function newKey(): string {
-  return `ls_${randomBytes(24).toString('base64url')}`
-}
-
 const OWNER: NonNullable<FastifyRequest['key']> = { id: 'owner', permissions: [...permissions] }
 
 export function newKeyId(): string {
@@ -34,20 +26,27 @@ export function newKeyId(): string {
 
 export class Auth {
   readonly #keys: KeyStore
-  readonly #ownerHash: Buffer | undefined
+  readonly #ownerHashes: readonly Buffer[]
 
-  /** `ownerKey` may do everything as long as this process runs, and is never stored. */
-  constructor(keys: KeyStore, ownerKey?: string) {
+  /** `ownerKeys` may do everything as long as this process runs, and are never stored. */
+  constructor(keys: KeyStore, ownerKeys: readonly string[]) {
     this.#keys = keys
-    this.#ownerHash = ownerKey === undefined ? undefined : Buffer.from(hashKey(ownerKey))
+    this.#ownerHashes = ownerKeys.map((key) => Buffer.from(hashKey(key)))
   }
 
-  /** Has every route of the scope ask for a key that is allowed what the route's config says. */
-  guard(scope: FastifyInstance): void {
+  /**
+   * Has every route of the scope ask for a key that is allowed what the route's config says. The fleet takes a key as a bearer
+   * only, and none that is for some endpoints: what its templates and pods run reaches all of them.
+   */
+  guard(scope: FastifyInstance, { isOfTheFleet = false } = {}): void {
     scope.decorateRequest('key', undefined)
     scope.addHook('onRequest', async (request) => {
+      if (isOfTheFleet && !/^Bearer\s/i.test(request.headers.authorization ?? 'Bearer '))
+        throw new Refusal('UNAUTHORIZED', { problem: 'This route takes a key as a bearer only.' })
       const { permission } = request.routeOptions.config
       await this.check(request, ...(permission ? [permission] : []))
+      if (isOfTheFleet && request.key?.endpoints)
+        throw new Refusal('UNAUTHORIZED', { problem: 'This key does not open every endpoint.' })
     })
   }
 
@@ -65,7 +64,7 @@ export class Auth {
     const header = request.headers.authorization?.trim()
     if (!header) throw new Refusal('UNAUTHORIZED', { problem: 'The request has no key.' })
     const hash = hashKey(/^Bearer\s+(.+)$/i.exec(header)?.[1] ?? header)
-    if (this.#ownerHash && timingSafeEqual(this.#ownerHash, Buffer.from(hash))) return OWNER
+    if (this.#ownerHashes.some((owner) => timingSafeEqual(owner, Buffer.from(hash)))) return OWNER
     const key = await this.#keys.findKey(hash)
     if (key) return key
     throw new Refusal('UNAUTHORIZED', { problem: 'This service does not know the key of the request.' })

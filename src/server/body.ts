@@ -7,8 +7,8 @@ import { Refusal } from '../protocol/errors.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** `submission`: a JSON object whose input stays bytes; `bytes`: a Buffer; without it a body is read and dropped. */
-    body?: 'submission' | 'bytes'
+    /** `submission`: a JSON object whose input stays bytes; `json`: a JSON document; `bytes`: a Buffer; without it a body is read and dropped. */
+    body?: 'submission' | 'json' | 'bytes'
   }
   interface FastifyRequest {
     /** The body of a submission as it came. */
@@ -28,7 +28,9 @@ export function readBodiesByRoute(app: FastifyInstance): void {
     switch (request.routeOptions.config.body) {
       case 'submission':
         request.bodyBytes = body
-        return readSubmission(body)
+        return readJson(body, ['input'])
+      case 'json':
+        return body.byteLength === 0 ? undefined : readJson(body, [])
       case 'bytes':
         return body
       default:
@@ -37,9 +39,9 @@ export function readBodiesByRoute(app: FastifyInstance): void {
   })
 }
 
-function readSubmission(body: Buffer): unknown {
+function readJson(body: Buffer, raw: readonly string[]): unknown {
   try {
-    return parseKeepingRaw(body, ['input'], limits.nestingLevels + 1)
+    return parseKeepingRaw(body, raw, limits.nestingLevels + 1)
   } catch (cause) {
     if (cause instanceof JsonTextError) throw new Refusal('BODY_NOT_JSON', { problem: cause.message })
     throw cause

@@ -27,6 +27,8 @@ export function errorHandler(
     request.log.error({ err: error, code: refusal.code }, 'request failed')
   if (refusal.status === 503) reply.header('retry-after', '1')
   if (refusal.status === 401) reply.header('www-authenticate', 'Bearer')
+  // A stream that failed before its first byte was to be of another type.
+  reply.removeHeader('content-type')
   reply.code(refusal.status).send(body ?? { error: refusal.message, code: refusal.code })
 }
 
@@ -62,6 +64,9 @@ export function asRefusal(error: FastifyError | Error, request: FastifyRequest):
   const code = 'code' in error ? error.code : undefined
   if (code === 'STORE_FULL') return new Refusal('STORE_FULL')
   if (code === 'STORE_UNAVAILABLE') return new Refusal('STORE_UNAVAILABLE')
+  // Of whatever runs the pods, in its own words: they say what to start or to set.
+  if (code === 'ENGINE_FAILED' || code === 'FOLDER_IN_USE')
+    return new Refusal('PODS_UNREACHABLE', { problem: error.message })
   if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') {
     const { bodyLimit } = request.routeOptions
     // Nobody knows how long a chunked body would have become.
@@ -95,6 +100,12 @@ function validationRefusal(
   )
   const params = documents['params'] as { endpointId?: string; id?: string } | undefined
   // An id that no endpoint or job can have is one that none has.
+  const named = place === 'params' ? String(issues[0]?.path[0]) : ''
+  if (request.url.startsWith('/v1/') && isResourceParam(named))
+    return new Refusal('RESOURCE_NOT_FOUND', {
+      ...resourceParams[named],
+      id: shortened((documents['params'] as Record<string, string>)[named]),
+    })
   if (place === 'params' && issues[0]?.path[0] === 'endpointId') {
     return new Refusal('ENDPOINT_NOT_FOUND', { endpoint: shortened(params?.endpointId) })
   }
@@ -103,6 +114,18 @@ function validationRefusal(
   }
   const names: Record<string, string> = { body: 'The body', querystring: 'The query', params: 'The path' }
   return new Refusal('FIELD_INVALID', { ...fieldProblem(issues, documents[place], names[place] ?? place) })
+}
+
+/** What a parameter of a path under /v1 is the id of, and where such are listed. */
+const resourceParams = {
+  templateId: { kind: 'template', path: 'templates' },
+  endpointId: { kind: 'endpoint', path: 'endpoints' },
+  podId: { kind: 'pod', path: 'pods' },
+  containerRegistryAuthId: { kind: 'registry auth', path: 'containerregistryauth' },
+} as const
+
+function isResourceParam(name: string): name is keyof typeof resourceParams {
+  return Object.hasOwn(resourceParams, name)
 }
 
 /** The path without its query, which may carry what does not belong in an answer. */

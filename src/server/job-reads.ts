@@ -4,7 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { z } from 'zod'
 import type { jobParamsSchema, statusQuerySchema, streamQuerySchema } from '../protocol/endpoint-api.ts'
 import type { Queue, StreamAnswer } from '../queue/queue.ts'
-import type { JobRecord } from '../store/store.ts'
+import type { JobRecord } from '../store/job-store.ts'
 import { requirePermission } from './auth.ts'
 import { delivery } from './replies.ts'
 

@@ -5,7 +5,8 @@ import type { FastifyInstance } from 'fastify'
 import type { Clock } from '../lib/clock.ts'
 import type { Telemetry } from '../queue/telemetry.ts'
 import type { Workers } from '../queue/workers.ts'
-import type { JobCounts, Store } from '../store/store.ts'
+import type { JobCounts } from '../store/job-store.ts'
+import type { Store } from '../store/store.ts'
 
 const WAIT_SECONDS = [0.005, 0.02, 0.1, 0.5, 2, 10, 60, 600, 3_600]
 const RUN_SECONDS = [0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300, 1_800]

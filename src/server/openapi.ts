@@ -31,6 +31,7 @@ export function describeInterface(http: FastifyInstance, version: string): void 
         { name: 'OpenAI', description: 'Handlers as servers of the OpenAI interface.' },
         { name: 'Compatible', description: 'The same for clients of the hosted platform, in their words.' },
         { name: 'Workers', description: 'How workers take jobs and report them.' },
+        { name: 'Fleet', description: 'Templates, endpoints, what is released to them, and pods.' },
         { name: 'Service', description: 'The service itself.' },
       ],
       components: { securitySchemes: { key: { type: 'http', scheme: 'bearer' } } },

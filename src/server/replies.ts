@@ -3,7 +3,7 @@
 import type { FastifyReply } from 'fastify'
 import type { JobStatus } from '../job/lifecycle.ts'
 import { jsonArrayOfRaw, jsonWithRaw } from '../lib/raw-json.ts'
-import type { StoredChunk } from '../store/store.ts'
+import type { StoredChunk } from '../store/job-store.ts'
 
 /** Chunks as `streamAnswerSchema` has them. */
 export function chunksBody(chunks: readonly StoredChunk[]): Buffer {
@@ -14,11 +14,18 @@ export function chunkBody({ index, attempt, output, metrics, part }: StoredChunk
   return jsonWithRaw({ index, attempt, part }, { output, metrics: Buffer.from(metrics ?? '{}') })
 }
 
-/** Chunks as `hostedStreamSchema` has them. */
-export function hostedStreamBody(status: JobStatus, chunks: readonly StoredChunk[]): Buffer {
+/** Chunks as `hostedStreamSchema` has them, with their indexes when `isPlaced`. */
+export function hostedStreamBody(
+  status: JobStatus,
+  chunks: readonly StoredChunk[],
+  isPlaced: boolean,
+): Buffer {
   const stream = jsonArrayOfRaw(
-    chunks.map(({ output, metrics, part }) =>
-      jsonWithRaw({ part }, { output, metrics: metrics === undefined ? undefined : Buffer.from(metrics) }),
+    chunks.map(({ output, metrics, part, index, attempt }) =>
+      jsonWithRaw(
+        { ...(isPlaced && { index, attempt }), part },
+        { output, metrics: metrics === undefined ? undefined : Buffer.from(metrics) },
+      ),
     ),
   )
   return jsonWithRaw({ status }, { stream })

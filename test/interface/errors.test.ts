@@ -6,7 +6,7 @@ import {
   exchangeAnswerSchema,
   type ExchangeRequest,
 } from '../../src/protocol/exchange.ts'
-import { StoreError } from '../../src/store/store.ts'
+import { StoreError } from '../../src/store/store-error.ts'
 import { HostedWorker, startRig, turns, type Rig } from '../support/interface-rig.ts'
 
 const FORM = { error: expect.stringMatching(/^\S.*\.$/s), code: expect.stringMatching(/^[A-Z_]+$/) }

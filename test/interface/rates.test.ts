@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from 'vitest'
 import { rateLimits, type RatedOperation } from '../../src/job/limits.ts'
-import { hashKey } from '../../src/server/auth.ts'
-import { StoreError } from '../../src/store/store.ts'
+import { hashKey } from '../../src/resource/key-text.ts'
+import { StoreError } from '../../src/store/store-error.ts'
 import type { TestServiceOptions } from '../support/service.ts'
 import { HostedWorker, startRig, turns, type Reply, type Rig } from '../support/interface-rig.ts'
 

@@ -64,6 +64,15 @@ describe('/openai/*', () => {
       (rig, id) =>
         rig.worker.done(id, { output: { error: { message: 'no model', type: 'NotFoundError', code: 404 } } }),
     ],
+    [
+      'was told to slow down',
+      429,
+      'rate_limit_error',
+      (rig, id) =>
+        rig.worker.done(id, {
+          output: { status: 429, error: { message: 'wait', type: 'rate_limit_error', code: 'slow_down' } },
+        }),
+    ],
   ]
   for (const [what, status, type, end] of failures) {
     it(`[OAI-5] answers OpenAI's error with ${status} when the job ${what}`, async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { limits } from '../../src/job/limits.ts'
-import { hashKey } from '../../src/server/auth.ts'
+import { hashKey } from '../../src/resource/key-text.ts'
 import { startRig } from '../support/interface-rig.ts'
 
 describe('GET /status/{id}', () => {

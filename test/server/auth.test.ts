@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { permissions, type Permission } from '../../src/resource/key.ts'
-import { hashKey } from '../../src/server/auth.ts'
+import { hashKey } from '../../src/resource/key-text.ts'
 import { KEY, startTestService, type TestService } from '../support/service.ts'
 
 let service: TestService

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { hashKey } from '../../src/server/auth.ts'
+import { hashKey } from '../../src/resource/key-text.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import { KEY, startTestService, type TestService } from '../support/service.ts'
 

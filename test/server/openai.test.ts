@@ -3,7 +3,7 @@ import { request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { LightMyRequestResponse } from 'fastify'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { LeasedJob } from '../../src/store/store.ts'
+import type { LeasedJob } from '../../src/store/job-store.ts'
 import { ScriptedJobs } from '../support/scripted-jobs.ts'
 import { KEY, startTestService, type TestService } from '../support/service.ts'
 

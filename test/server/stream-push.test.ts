@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { request, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
-import type { Fence, LeasedJob } from '../../src/store/store.ts'
+import type { Fence, LeasedJob } from '../../src/store/job-store.ts'
 import { Facts } from '../support/facts.ts'
 import { KEY, startTestService, type TestService } from '../support/service.ts'
 

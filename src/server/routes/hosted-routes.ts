@@ -65,7 +65,10 @@ export const hostedRoutes: FastifyPluginAsyncZod<{ queue: Queue }> = async (app,
       const answer = await readStream(queue, request, reply)
       // Their clients stop at an ended status: it is told with the last of the chunks.
       const status = answer.hasMore && isEnded(answer.status) ? 'IN_PROGRESS' : answer.status
-      return sendJson(reply, hostedStreamBody(status, answer.chunks))
+      // Whoever names a place to go on from has to be told the places.
+      const isPlaced = request.query.after !== undefined
+      reply.header('x-job-status', status)
+      return sendJson(reply, hostedStreamBody(status, answer.chunks, isPlaced))
     },
   })
 }

@@ -4,19 +4,19 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { healthzSchema } from '../../protocol/endpoint-api.ts'
 import { Refusal } from '../../protocol/errors.ts'
-import type { Store } from '../../store/store.ts'
 import type { Auth } from '../auth.ts'
 import type { Metrics } from '../metrics.ts'
 
 export interface ServiceRoutesOptions {
-  store: Store
+  /** Resolves while the store is as it should be. */
+  ping: () => Promise<void>
   metrics: Metrics
   auth: Auth
 }
 
 export const serviceRoutes: FastifyPluginAsyncZod<ServiceRoutesOptions> = async (
   app,
-  { store, metrics, auth },
+  { ping, metrics, auth },
 ) => {
   app.decorateRequest('key', undefined)
 
@@ -28,7 +28,7 @@ export const serviceRoutes: FastifyPluginAsyncZod<ServiceRoutesOptions> = async 
       response: { 200: healthzSchema },
     },
     async handler() {
-      await store.ping()
+      await ping()
       return { status: 'ok' as const }
     },
   })

@@ -13,7 +13,7 @@ import {
 } from '../../protocol/endpoint-api.ts'
 import type { Queue } from '../../queue/queue.ts'
 import { recordBody } from '../../queue/record-body.ts'
-import type { Dialect } from '../../store/store.ts'
+import type { Dialect } from '../../store/job-store.ts'
 import { delivery, sendJson } from '../replies.ts'
 import { submitHeaders } from '../submit-headers.ts'
 
