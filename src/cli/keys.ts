@@ -1,38 +1,43 @@
 // longshore keys: makes, lists and revokes the keys of a store, also beside a running service.
 
 import { z } from 'zod'
+import type { Settled } from '../config/settings.ts'
 import { systemClock } from '../lib/clock.ts'
 import { keySchema, permissions, type Key } from '../resource/key.ts'
-import { hashKey, newKey, newKeyId } from '../server/auth.ts'
+import { hashKey, newKey } from '../resource/key-text.ts'
+import { newKeyId } from '../server/auth.ts'
 import { openKeys } from '../store/open-store.ts'
-import type { KeyStore } from '../store/store.ts'
+import { shownStore } from '../store/shown-store.ts'
+import type { KeyStore } from '../store/key-store.ts'
 import { CommandError } from './fail.ts'
+import { gather, settingsFor, type Flags } from './sources.ts'
 
 export interface NewKeyOptions {
-  store: string
   name: string
   endpoints?: string[]
   permissions: string[]
 }
 
 /** Prints the key's text, which is shown only this once, on stdout and what it is on stderr. */
-export async function createKey(options: NewKeyOptions): Promise<void> {
+export async function createKey(flags: Flags, options: NewKeyOptions): Promise<void> {
   const key = keyFrom(options)
   const text = newKey()
-  await withKeys(options.store, (keys) => keys.addKey({ ...key, hash: hashKey(text) }))
+  await withKeys(await settingsOf(flags), (keys) => keys.addKey({ ...key, hash: hashKey(text) }))
   process.stderr.write(`Key ${key.id}: ${describe(key)}. Its text is shown only now:\n`)
   process.stdout.write(`${text}\n`)
 }
 
-export async function listKeys(store: string): Promise<void> {
-  const keys = await withKeys(store, (kept) => kept.listKeys())
+export async function listKeys(flags: Flags): Promise<void> {
+  const keys = await withKeys(await settingsOf(flags), (kept) => kept.listKeys())
   for (const key of keys) {
     process.stdout.write(`${key.id}  ${new Date(key.createdAt).toISOString()}  ${describe(key)}\n`)
   }
 }
 
-export async function revokeKey(store: string, id: string): Promise<void> {
-  if (await withKeys(store, (keys) => keys.revokeKey(id))) return
+export async function revokeKey(flags: Flags, id: string): Promise<void> {
+  const settings = await settingsOf(flags)
+  if (await withKeys(settings, (keys) => keys.revokeKey(id))) return
+  const store = shownStore(settings.store)
   throw new CommandError(`There is no key '${id}' in ${store}. See its keys with longshore keys list.`)
 }
 
@@ -60,8 +65,15 @@ function describe({ name, permissions: allowed, endpoints }: Key): string {
   return `'${name}', ${allowed.join(', ')} on ${where}`
 }
 
-async function withKeys<T>(store: string, act: (keys: KeyStore) => Promise<T>): Promise<T> {
-  const opened = await openKeys(store)
+async function settingsOf(flags: Flags): Promise<Settled<'keys'>> {
+  return settingsFor('keys', await gather(flags))
+}
+
+async function withKeys<T>(
+  { store, redisWait }: Settled<'keys'>,
+  act: (keys: KeyStore) => Promise<T>,
+): Promise<T> {
+  const opened = await openKeys(store, { replicas: redisWait })
   try {
     return await act(opened.keys)
   } finally {

@@ -1,9 +1,9 @@
 // The process's logger: JSON lines, or readable ones on a terminal.
 
 import { pino, type DestinationStream, type Logger } from 'pino'
-import { CommandError } from './fail.ts'
+import type { ValueOf } from '../config/settings.ts'
 
-const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']
+export type LogLevel = ValueOf<'logLevel'>
 
 const SECRETS = ['authorization', 's3Config', 'accessId', 'accessSecret', 'apiKey', 'token']
 
@@ -14,11 +14,7 @@ export const redact = {
 }
 
 /** Logs to stderr, so that stdout stays what a command prints. Keys and secrets are masked wherever they turn up as fields. */
-export async function createLogger(name: string): Promise<Logger> {
-  const level = process.env['LONGSHORE_LOG_LEVEL'] || 'info'
-  if (!LEVELS.includes(level)) {
-    throw new CommandError(`LONGSHORE_LOG_LEVEL must be one of ${LEVELS.join(', ')}, got '${level}'.`)
-  }
+export async function createLogger(name: string, level: LogLevel = 'info'): Promise<Logger> {
   const options = {
     name,
     level,
@@ -30,6 +26,22 @@ export async function createLogger(name: string): Promise<Logger> {
     options,
     pretty({ destination: patientDestination(), colorize: true, ignore: 'pid,hostname,name' }),
   )
+}
+
+/** For a command that draws on its terminal: what is logged goes to `write`, as a line of words. */
+export function createWordLogger(name: string, level: LogLevel, write: (line: string) => void): Logger {
+  const destination = { write: (record: string) => write(inWords(record)) }
+  return pino({ name, level, redact }, destination)
+}
+
+function inWords(record: string): string {
+  const { level, msg, err } = JSON.parse(record) as {
+    level: number
+    msg?: string
+    err?: { message?: string }
+  }
+  const word = pino.levels.labels[level] ?? 'info'
+  return [`${word}: ${msg ?? ''}`, ...(err?.message === undefined ? [] : [err.message])].join(': ')
 }
 
 /** What a reader that has stalled may be behind, bytes; lines beyond it are dropped. */

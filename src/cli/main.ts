@@ -10,5 +10,15 @@ if (major < NEEDED_NODE) {
   )
   process.exitCode = 1
 } else {
+  if (process.argv[2] === 'dev') endWellMeanwhile()
   void import('./program.ts').then(({ runProgram }) => runProgram(process.argv))
+}
+
+/** Ctrl-C is how dev is ended, also before it listens for that itself: nothing was started by then. */
+function endWellMeanwhile(): void {
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.on(signal, () => {
+      if (process.listenerCount(signal) === 1) process.exit(0)
+    })
+  }
 }

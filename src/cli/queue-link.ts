@@ -24,9 +24,9 @@ interface Ports {
 export async function openLink(config: WorkerConfig, ports: Ports): Promise<QueueLink> {
   if (isHosted(config)) return openHosted(config, ports)
   const { ExchangeClient } = await import('../client/exchange-client.ts')
-  const endpointUrl = config.LONGSHORE_ENDPOINT_URL
-  const workerId = config.LONGSHORE_WORKER_ID ?? randomUUID()
-  const link = new ExchangeClient({ endpointUrl, token: config.LONGSHORE_WORKER_TOKEN, workerId })
+  const { endpointUrl, workerToken: token } = config
+  const workerId = config.workerId ?? randomUUID()
+  const link = new ExchangeClient({ endpointUrl, token, workerId })
   const mends = {
     key: 'Check LONGSHORE_WORKER_TOKEN.',
     other: 'Check LONGSHORE_ENDPOINT_URL, and that the service there is longshore of this version.',

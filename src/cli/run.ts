@@ -1,8 +1,9 @@
 // longshore run: one job from a flag or a file, on the same executor as in production, without a queue.
 
-import { existsSync, readFileSync, statSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { z } from 'zod'
+import type { Settled } from '../config/settings.ts'
 import { systemClock } from '../lib/clock.ts'
 import { s3ConfigSchema } from '../job/job.ts'
 import { LOCAL_BUCKET } from '../s3/config.ts'
@@ -15,17 +16,24 @@ import { runLocally, type LocalJob } from '../worker/local-run.ts'
 import type { TransferBars } from './transfer-bars.ts'
 import { sourceFrame } from './source-frame.ts'
 import { CommandError } from './fail.ts'
+import { gather, namedHandler, settingsFor, type Flags } from './sources.ts'
 import { stopSignal } from './stop-signal.ts'
+import { testInputBeside } from './test-input.ts'
 
-/**
- * Prints what the handler makes on stdout and how it goes on stderr; exit code 1 when the job fails. `flag` is the
- * one that gave the job, for the words about it.
- */
-export async function run(
-  handlerPath: string,
-  testInput: string | undefined,
-  flag: '--test-input' | '--test_input' = '--test-input',
-): Promise<void> {
+/** What one job without a queue goes by. */
+export interface RunOptions extends Settled<'run'> {
+  testInput?: string | undefined
+  /** The one that gave the job, for the words about it. */
+  flag: '--test-input' | '--test_input'
+}
+
+export async function runCommand(flags: Flags, testInput: string | undefined): Promise<void> {
+  await runWith({ ...settingsFor('run', await gather(flags)), testInput, flag: '--test-input' })
+}
+
+/** Prints what the handler makes on stdout and how it goes on stderr; exit code 1 when the job fails. */
+export async function runWith({ testInput, flag, ...settings }: RunOptions): Promise<void> {
+  const handlerPath = namedHandler(settings, flag === '--test_input' ? 'start' : 'run')
   findHandlerFile(handlerPath)
   const job = readJob(findTestInput(handlerPath, testInput, flag))
   const stop = stopSignal()
@@ -38,7 +46,7 @@ export async function run(
   events.on('line', ({ line }) => printed.note(`${line}\n`))
   const executor = new Executor({
     handlerPath,
-    env: { ...handlerEnv(process.env), [LOCAL_BUCKET]: join(process.cwd(), 'local-bucket') },
+    env: { ...handlerEnv(process.env, settings), [LOCAL_BUCKET]: join(process.cwd(), 'local-bucket') },
     clock: systemClock,
     events,
     output: 'lines',
@@ -111,8 +119,7 @@ function readJob({ text, place }: TestInput): LocalJob {
 
 function findTestInput(handlerPath: string, testInput: string | undefined, flag: string): TestInput {
   if (testInput !== undefined && !testInput.startsWith('@')) return { text: testInput, place: flag }
-  const isFolder = existsSync(handlerPath) && statSync(handlerPath).isDirectory()
-  const file = testInput?.slice(1) ?? join(isFolder ? handlerPath : dirname(handlerPath), 'test_input.json')
+  const file = testInput?.slice(1) ?? testInputBeside(handlerPath)
   try {
     return { text: readFileSync(file, 'utf8'), place: file }
   } catch (cause) {
@@ -140,9 +147,10 @@ class Printer {
 
   onValue(value: unknown): void {
     this.hasValues = true
-    if (typeof value === 'string') this.#write(value)
-    else if (value instanceof Uint8Array) this.#write(`${JSON.stringify({ bytes: value.byteLength })}\n`)
-    else this.#write(`${JSON.stringify(value)}\n`)
+    if (typeof value === 'string') return this.#write(value)
+    this.#endLine()
+    const shown = value instanceof Uint8Array ? { bytes: value.byteLength } : value
+    this.#write(`${JSON.stringify(shown)}\n`)
   }
 
   onProgress(progress: unknown): void {
@@ -156,6 +164,10 @@ class Printer {
 
   finish(): void {
     this.#bars?.close()
+    this.#endLine()
+  }
+
+  #endLine(): void {
     if (!this.#endsLine) this.#write('\n')
   }
 

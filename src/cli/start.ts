@@ -1,33 +1,48 @@
 // longshore start: a worker on a handler file, until it is told to stop.
 
 import { existsSync } from 'node:fs'
+import { isStranger, type Sources } from '../config/resolve.ts'
+import { keysOf, settingKeys } from '../config/settings.ts'
 import { systemClock } from '../lib/clock.ts'
 import { createWorkerEvents, type WorkerEvents } from '../worker/events.ts'
 import type { Health, HealthServer } from '../worker/health.ts'
 import { followConcurrency } from '../worker/concurrency.ts'
-import { ConfigError, handlerEnv, loadWorkerConfig, namesQueue, type WorkerConfig } from '../worker/config.ts'
+import { handlerEnv, loadWorkerConfig, namesQueue, type WorkerConfig } from '../worker/config.ts'
 import { Executor, type ExecutorSettings } from '../worker/executor.ts'
+import type { LiveSocket } from '../worker/live-socket.ts'
 import { logWorkerEvents } from '../worker/log.ts'
 import { Worker } from '../worker/worker.ts'
 import { CommandError } from './fail.ts'
 import { createLogger } from './logger.ts'
 import { openLink, type QueueLink } from './queue-link.ts'
+import { gather, namedHandler, orCommandError, settingsFor, type Flags } from './sources.ts'
 import { stopSignal } from './stop-signal.ts'
 
-/** A worker, or with `test_input` one job. Where no queue is set, ./test_input.json is that job. */
-export async function start(
-  handlerPath: string,
-  { test_input, testInput = test_input, ...flags }: Record<string, string>,
-): Promise<void> {
-  const input = testInput ?? (namesQueue(process.env) ? undefined : findTestInput())
-  if (input === undefined) return work(handlerPath, flags)
-  const { run } = await import('./run.ts')
-  await run(handlerPath, input, '--test_input')
+/** A worker, or with `testInput` one job. Where no queue is set, ./test_input.json is that job. */
+export async function start(flags: Flags, testInput: string | undefined): Promise<void> {
+  const sources = await gather(flags)
+  // A flag that is none may have been meant to name one: a worker says so.
+  const isForQueue = namesQueue(sources) || Object.values(sources.flags).some(isStranger)
+  const input = testInput ?? (isForQueue ? undefined : findTestInput(sources))
+  if (input === undefined) return work(sources)
+  const { runWith } = await import('./run.ts')
+  // What only a worker for a queue has is not looked at.
+  await runWith({ ...settingsFor('run', forRun(sources)), testInput: input, flag: '--test_input' })
+}
+
+function forRun({ flags, ...said }: Sources): Sources {
+  const others = new Set<string>(settingKeys.filter((key) => !keysOf('run').includes(key)))
+  return { ...said, flags: Object.fromEntries(Object.entries(flags).filter(([key]) => !others.has(key))) }
 }
 
 const TEST_INPUT = 'test_input.json'
 
-function findTestInput(): string {
+/** In an image a forgotten variable is not to look like work that is done. */
+function findTestInput({ env }: Sources): string {
+  if (env['LONGSHORE_LIVE_SOCKET'] !== undefined)
+    throw new CommandError(
+      `No queue is set. Set LONGSHORE_ENDPOINT_URL and LONGSHORE_WORKER_TOKEN, for example with docker run -e, or try one job with "longshore run". As LONGSHORE_LIVE_SOCKET is set, this is a worker of an image, and does not run ${TEST_INPUT} instead.`,
+    )
   if (!existsSync(TEST_INPUT)) {
     throw new CommandError(
       `No queue is set, and there is no ${TEST_INPUT} in ${process.cwd()}. Set LONGSHORE_ENDPOINT_URL and LONGSHORE_WORKER_TOKEN to work for a queue, or try one job with --test_input '{"input":{…}}'.`,
@@ -38,15 +53,16 @@ function findTestInput(): string {
 }
 
 /** Starts the executor first and loads the rest beside it; leases once the handler is ready. */
-async function work(handlerPath: string, flags: Record<string, string>): Promise<void> {
+async function work(sources: Sources): Promise<void> {
   const startedAt = systemClock.monotonic()
   const stop = stopSignal()
-  const config = readConfig(flags)
+  const { config, warnings } = orCommandError(() => loadWorkerConfig(sources))
+  const handlerPath = namedHandler(config, 'start')
   const events = createWorkerEvents()
   const clock = systemClock
   const executor = new Executor({
     handlerPath,
-    env: handlerEnv(process.env),
+    env: handlerEnv(process.env, config),
     clock,
     events,
     output: 'lines',
@@ -54,12 +70,15 @@ async function work(handlerPath: string, flags: Record<string, string>): Promise
   })
   const ready = executor.start()
   ready.catch(() => undefined)
-  const logger = await createLogger('longshore-worker')
+  const logger = await createLogger('longshore-worker', config.logLevel)
+  for (const sentence of warnings) logger.warn(sentence)
   logWorkerEvents(events, logger)
   const { link, endpointUrl, workerId, mends } = await openLink(config, { clock, events })
   let worker: Worker | undefined
   let watched: HealthServer | undefined
+  let live: LiveSocket | undefined
   try {
+    live = await openLive(config, events, () => healthOf(worker, executor))
     watched = await watch(config, events, () => healthOf(worker, executor))
     const first = await Promise.race([ready, stop.told])
     if (first !== undefined) return
@@ -83,6 +102,7 @@ async function work(handlerPath: string, flags: Record<string, string>): Promise
     await executor.close()
     await link.close()
     watched?.close()
+    live?.close()
     stop.release()
   }
 }
@@ -113,6 +133,25 @@ async function watch(
   }
 }
 
+/** Where `longshore doctor --live` asks. A worker does its work without it too, so that it only warns. */
+async function openLive(
+  { liveSocket: path }: WorkerConfig,
+  events: WorkerEvents,
+  health: () => Health,
+): Promise<LiveSocket | undefined> {
+  if (path === undefined) return undefined
+  const { openLiveSocket } = await import('../worker/live-socket.ts')
+  try {
+    return await openLiveSocket({ path, status: () => health().status })
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause)
+    events.emit('warned', {
+      message: `"longshore doctor --live" cannot ask this worker at ${path}: ${why}. Set LONGSHORE_LIVE_SOCKET to a path of its own.`,
+    })
+    return undefined
+  }
+}
+
 function executorSettings(config: WorkerConfig): ExecutorSettings {
   const { executors, spare, importTimeoutMs, setupTimeoutMs, killGraceMs, maxJobsPerExecutor, maxMemoryMb } =
     config
@@ -120,15 +159,6 @@ function executorSettings(config: WorkerConfig): ExecutorSettings {
   if (maxJobsPerExecutor !== undefined) settings.maxJobsPerExecutor = maxJobsPerExecutor
   if (maxMemoryMb !== undefined) settings.maxMemoryMb = maxMemoryMb
   return settings
-}
-
-function readConfig(flags: Record<string, string>): WorkerConfig {
-  try {
-    return loadWorkerConfig(process.env, flags)
-  } catch (cause) {
-    if (cause instanceof ConfigError) throw new CommandError(cause.message)
-    throw cause
-  }
 }
 
 function explain(cause: unknown, mends: QueueLink['mends']): unknown {

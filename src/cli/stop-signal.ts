@@ -3,6 +3,8 @@
 export interface StopSignal {
   /** Resolves with the name of the first signal. */
   told: Promise<NodeJS.Signals>
+  /** Whether there was one. */
+  readonly isTold: boolean
   /** Calls back at every signal, the first included. */
   onSignal(callback: (signal: NodeJS.Signals) => void): void
   release(): void
@@ -11,7 +13,9 @@ export interface StopSignal {
 export function stopSignal(): StopSignal {
   const { promise, resolve } = Promise.withResolvers<NodeJS.Signals>()
   const callbacks: ((signal: NodeJS.Signals) => void)[] = []
+  let isTold = false
   const listen = (signal: NodeJS.Signals): void => {
+    isTold = true
     resolve(signal)
     for (const callback of callbacks) callback(signal)
   }
@@ -19,6 +23,9 @@ export function stopSignal(): StopSignal {
   const orphaned = watchParent(() => listen('SIGTERM'))
   return {
     told: promise,
+    get isTold() {
+      return isTold
+    },
     onSignal: (callback) => void callbacks.push(callback),
     release() {
       clearInterval(orphaned)

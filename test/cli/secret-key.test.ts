@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import {
   chmodSync,
+  chownSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -12,7 +13,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { secretKey } from '../../src/cli/secret-key.ts'
+import { examineKeyFile, secretKey } from '../../src/cli/secret-key.ts'
 
 let dir: string
 let file: string
@@ -84,6 +85,19 @@ describe('the key file beside a store', () => {
   it('is refused when it is empty: another secret could not open what is sealed', () => {
     writeFileSync(`${file}.key`, '\n', { mode: 0o600 })
     expect(() => secretKey(undefined, file, warn)).toThrow(/queue\.db\.key is empty/)
+  })
+
+  // Only the root user may give a file to any group.
+  it.skipIf(process.getuid?.() !== 0)('is not taken from a group that it was given to', () => {
+    const path = `${file}.key`
+    writeFileSync(path, 'the-secret-of-that-time\n')
+    chmodSync(path, 0o640)
+    expect(examineKeyFile(file)).toMatchObject([{ level: 'problem', fix: { done: expect.anything() } }])
+    chownSync(path, 0, 65_534)
+    const [finding] = examineKeyFile(file)
+    expect(finding).toEqual({ level: 'problem', sentence: expect.stringContaining('when its group 65534') })
+    chmodSync(path, 0o644)
+    expect(examineKeyFile(file)).toMatchObject([{ fix: { done: expect.anything() } }])
   })
 
   it('is not made for a store in memory, nor beside a given secret', () => {
