@@ -22,6 +22,10 @@ const KEY = 'bench'
 const SLOTS = '10'
 const SUBMISSIONS = 300
 const jobs = Number(process.argv[2] ?? 10_000)
+if (!(Number.isInteger(jobs) && jobs > 0)) {
+  process.stderr.write(`The number of jobs must be a whole number from 1, got '${process.argv[2]}'.\n`)
+  process.exit(1)
+}
 const { model } = cpus()[0] ?? { model: 'unknown' }
 
 interface Way {

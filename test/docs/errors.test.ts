@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { jobFailures, refusals, startFailures } from '../../src/protocol/errors.ts'
-import type { StoreError } from '../../src/store/store.ts'
+import type { StoreError } from '../../src/store/store-error.ts'
 import { s3Failures } from '../../src/s3/s3-error.ts'
 import { readPage, tableUnder } from './markdown.ts'
 

@@ -2,6 +2,10 @@
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
+import { gpuSchema, machineSchema } from '../../src/resource/machine.ts'
+import { podSchema } from '../../src/resource/pod.ts'
+import { templateSchema, templateUpdateSchema } from '../../src/resource/template.ts'
+import { podQuerySchema } from '../../src/protocol/resource-api.ts'
 import { readPage, tableUnder } from './markdown.ts'
 
 const page = readPage('docs/interface.md')
@@ -31,6 +35,26 @@ describe('docs/interface.md', () => {
   it('calls nothing untested that has a test, or that it does not state', () => {
     expect([...untested.keys()].filter((id) => tested.has(id) || !ids.includes(id))).toEqual([])
     expect([...untested].filter(([, why]) => why.length < 10)).toEqual([])
+  })
+})
+
+describe('the fields of the fleet in docs/interface.md', () => {
+  const { cpuType, ...machine } = machineSchema.shape
+  const { template: _, ...pod } = podSchema.shape
+  it.each([
+    ['The pod', Object.keys(pod)],
+    ['The accelerator', Object.keys(gpuSchema.shape)],
+    [
+      'The machine',
+      [...Object.keys(machine), ...Object.keys(cpuType.shape).map((name) => `cpuType.${name}`)],
+    ],
+    ['The template', Object.keys(templateSchema.shape)],
+    ['GET /v1/pods/{podId}', Object.keys(podQuerySchema.shape)],
+    ['POST /v1/templates/{templateId}/update', Object.keys(templateUpdateSchema.shape)],
+  ])('are those of the schema, and no others: %s', (section, fields) => {
+    const rows = tableUnder(page, section).map(([, field]) => field)
+    expect(rows).toHaveLength(fields.length)
+    expect(new Set(rows)).toEqual(new Set(fields))
   })
 })
 

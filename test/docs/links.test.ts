@@ -26,6 +26,16 @@ describe.each([...pages.values()])('$path', (page) => {
   })
 })
 
+describe('the page of a template', () => {
+  const starters = [...pages.values()].filter(({ path }) => path.startsWith('templates/'))
+
+  it.each(starters)('$path links to nothing outside the folder that init copies', (page) => {
+    const links = linksOf(page).filter((link) => !/^[a-z]+:/.test(link))
+    const folder = `${dirname(page.path)}/`
+    expect(links.filter((link) => !targetOf(link, page.path).startsWith(folder))).toEqual([])
+  })
+})
+
 describe('the documentation', () => {
   it('has no page that README.md does not link to', () => {
     const readme = pages.get('README.md')

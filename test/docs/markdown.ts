@@ -80,6 +80,12 @@ function withoutCode(text: string): string {
   return text.replaceAll(/^ *(```+)[^\n]*\n[\s\S]*?^ *\1 *$/gm, '')
 }
 
+/** The commands of all blocks marked `sh`, one per line, in their order. */
+export function commandsOf(page: Page): string[] {
+  const blocks = [...page.text.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map((match) => match[1] ?? '')
+  return blocks.flatMap((block) => block.replaceAll('\\\n', ' ').split('\n').filter(Boolean))
+}
+
 /** Every `npx longshore …` and every command in code quotes that a page shows, as the words after `longshore`. */
 export function shownCommands(page: Page): string[][] {
   const text = page.text.replaceAll('\\\n', ' ')

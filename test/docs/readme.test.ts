@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { allPages, readPage, shownCommands } from './markdown.ts'
@@ -29,13 +29,12 @@ describe('README.md', () => {
   })
 
   it('shows npm scripts that exist', () => {
-    const manifest = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
-      scripts: Record<string, string>
-    }
-    const scripts = allPages().flatMap(({ text }) =>
+    const starters = readdirSync(new URL('../../templates', import.meta.url))
+    const scripts = ['.', ...starters.map((name) => `templates/${name}`)].flatMap(scriptsOf)
+    const shown = allPages().flatMap(({ text }) =>
       [...text.matchAll(/npm run ([a-z][a-z0-9:-]*)/g)].map((match) => match[1] ?? ''),
     )
-    expect(scripts.filter((name) => !(name in manifest.scripts))).toEqual([])
+    expect(shown.filter((name) => !scripts.includes(name))).toEqual([])
   })
 })
 
@@ -44,9 +43,14 @@ describe('docs/configuration.md', () => {
     const { text } = readPage('docs/configuration.md')
     const described = new Set([...text.matchAll(/^\| `(--[a-z_-]+)/gm)].map((match) => match[1]))
     const all = [...known.values()].flatMap(({ options }) => [...options.keys()])
-    expect(described).toEqual(new Set(all.filter((name) => name !== '--help')))
+    expect(described).toEqual(new Set(all.filter((name) => name.startsWith('--') && name !== '--help')))
   })
 })
+
+function scriptsOf(dir: string): string[] {
+  const manifest = readFileSync(new URL(`../../${dir}/package.json`, import.meta.url), 'utf8')
+  return Object.keys((JSON.parse(manifest) as { scripts: object }).scripts)
+}
 
 interface KnownCommand {
   /** Whether the option takes a value. */
@@ -81,9 +85,13 @@ function help(command: readonly string[] = []): string {
 
 function describeCommand(words: readonly string[]): KnownCommand {
   const text = help(words)
-  const options = [...text.matchAll(/^ {2}(?:-\w, )?(--[a-z_-]+)( <[\w.]+>)?/gm)]
+  const options = [...text.matchAll(/^ {2}(?:(-\w), )?(--[a-z_-]+)( <[\w.]+>)?/gm)]
   return {
-    options: new Map(options.map((match) => [match[1] ?? '', match[2] !== undefined])),
+    options: new Map(
+      options.flatMap(([, short, long = '', value]) =>
+        [short, long].flatMap((name) => (name === undefined ? [] : [[name, value !== undefined] as const])),
+      ),
+    ),
     mostArguments: namesUnder('Arguments:', text).length,
   }
 }

@@ -261,21 +261,26 @@ describe('the worker', () => {
   })
 
   // Seen: a poll that was cut off while its answer was on its way cost the jobs in that a whole lease.
-  it('hands back what is on its way to it when it is told to stop, at once', async () => {
-    const { endpointUrl, client } = await serve({ args: ['--no-rate-limits'] })
-    for (let round = 0; round < 8; round += 1) {
-      const worker = await startWorker(endpointUrl, fixture('echo.ts'))
-      const submitted = Promise.all([1, 2, 3].map(() => client.run({ input: {} })))
-      // Each round a little later in the life of the submissions.
-      for (let turn = 0; turn < 20 * round; turn += 1) await immediate()
-      expect(await worker.kill('SIGTERM')).toBe(0)
-      const statuses = await Promise.all(
-        (await submitted).map(async ({ id }) => (await client.status(id)).status),
-      )
-      expect(statuses).not.toContain('IN_PROGRESS')
-      await client.purgeQueue()
-    }
-  })
+  // Eight workers are started one after the other.
+  it(
+    'hands back what is on its way to it when it is told to stop, at once',
+    { timeout: 90_000 },
+    async () => {
+      const { endpointUrl, client } = await serve({ args: ['--no-rate-limits'] })
+      for (let round = 0; round < 8; round += 1) {
+        const worker = await startWorker(endpointUrl, fixture('echo.ts'))
+        const submitted = Promise.all([1, 2, 3].map(() => client.run({ input: {} })))
+        // Each round a little later in the life of the submissions.
+        for (let turn = 0; turn < 20 * round; turn += 1) await immediate()
+        expect(await worker.kill('SIGTERM')).toBe(0)
+        const statuses = await Promise.all(
+          (await submitted).map(async ({ id }) => (await client.status(id)).status),
+        )
+        expect(statuses).not.toContain('IN_PROGRESS')
+        await client.purgeQueue()
+      }
+    },
+  )
 
   it('takes the concurrency that its handler says, at once, up and down, and refuses what is none', async () => {
     const file = join(temporaryDir(), 'concurrency')

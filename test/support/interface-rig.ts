@@ -3,7 +3,13 @@
 import type { LightMyRequestResponse } from 'fastify'
 import { onTestFinished } from 'vitest'
 import { FakeClock } from './fake-clock.ts'
-import { startTestService, storesElsewhere, type TestService, type TestServiceOptions } from './service.ts'
+import {
+  KEY,
+  startTestService,
+  storesElsewhere,
+  type TestService,
+  type TestServiceOptions,
+} from './service.ts'
 
 export type Reply = LightMyRequestResponse
 export type Json = Record<string, unknown>
@@ -60,6 +66,32 @@ export class Rig {
 
   post(path: string, body?: unknown, headers?: Record<string, string>): Promise<Reply> {
     return this.service.ask('POST', path, body, headers)
+  }
+
+  /** One request below `/v1`. */
+  rest(
+    method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
+    path: string,
+    body?: unknown,
+    headers: Record<string, string> = {},
+  ): Promise<Reply> {
+    return this.service.http.inject({
+      method,
+      url: `/v1${path}`,
+      headers: { authorization: `Bearer ${KEY}`, ...headers },
+      ...(body !== undefined && { payload: typeof body === 'string' ? body : JSON.stringify(body) }),
+    })
+  }
+
+  /** The document that such a request is answered; throws when it was refused. */
+  async resource(
+    method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
+    path: string,
+    body?: unknown,
+  ): Promise<Json & { id: string }> {
+    const reply = await this.rest(method, path, body)
+    if (reply.statusCode >= 300) throw new Error(reply.body)
+    return reply.json()
   }
 
   /** The id of a job of `/run`. */

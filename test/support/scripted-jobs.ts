@@ -1,6 +1,7 @@
 // Jobs ended by hand, without a worker: leased from the store and settled as a test says.
 
-import type { End, Fence, LeasedJob, NewChunk, Store } from '../../src/store/store.ts'
+import type { End, Fence, LeasedJob, NewChunk } from '../../src/store/job-store.ts'
+import type { Store } from '../../src/store/store.ts'
 
 export class ScriptedJobs {
   readonly #store: Store

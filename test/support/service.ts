@@ -3,7 +3,7 @@
 import { pino } from 'pino'
 import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
 import { systemClock, type Clock } from '../../src/lib/clock.ts'
-import { buildApp } from '../../src/server/app.ts'
+import { buildApp, type AppOptions } from '../../src/server/app.ts'
 import { openSqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import { openRedisStore } from '../../src/store/redis/redis-store.ts'
 import type { Store } from '../../src/store/store.ts'
@@ -32,7 +32,10 @@ export interface TestServiceOptions {
   maxPages?: number
   /** In memory by default. */
   file?: string
-  secret?: string
+  /** `test-secret` by default; `null` for a service that has none. */
+  secret?: string | null
+  /** What runs pods; nothing by default. */
+  fleet?: NonNullable<AppOptions['fleet']>
   /** False by default: tests may ask as often as they like. */
   hasRateLimits?: boolean
   requestsPerWorker?: number
@@ -45,16 +48,16 @@ export interface TestServiceOptions {
 }
 
 export async function startTestService(options: TestServiceOptions = {}): Promise<TestService> {
-  const { maxPages, file = ':memory:', logLevel = 'debug', ...settings } = options
+  const { maxPages, file = ':memory:', logLevel = 'debug', secret = 'test-secret', ...settings } = options
   const { store, dispose } = await openTestStore(file, maxPages)
   await store.endpoints.ensureEndpoint('default')
   const logged: string[] = []
   const logger = pino({ level: logLevel }, { write: (line: string) => void logged.push(line) })
   const app = buildApp({
     clock: systemClock,
-    secret: 'test-secret',
     hasRateLimits: false,
     ...settings,
+    ...(secret !== null && { secret }),
     store,
     logger,
     ownerKey: KEY,
@@ -114,10 +117,12 @@ function payloadOf(body: unknown): string | Buffer {
   return typeof body === 'string' || Buffer.isBuffer(body) ? body : JSON.stringify(body)
 }
 
+/** Of the first service that was asked: no option of a service changes its document, and to read one takes long. */
+let contract: Contract | undefined
+
 /** Holds every reply against the OpenAPI document; the answer throws when one did not fit. */
 function judgeReplies(http: FastifyInstance): () => void {
   const problems: string[] = []
-  let contract: Contract | undefined
   http.addHook('onSend', async (request, reply, payload) => {
     contract ??= new Contract(http.swagger())
     const { method, url } = request

@@ -1,5 +1,6 @@
 // The real executor with real handler processes, and what it tells; none of it outlives its test.
 
+import { resolve } from 'node:path'
 import { expect, onTestFinished } from 'vitest'
 import { joinChunks, type Part } from '../../src/job/chunk.ts'
 import { policySchema } from '../../src/job/job.ts'
@@ -29,6 +30,8 @@ export interface TestExecutor {
   accidents: Facts<WorkerEventMap['accident'][0]>
   stalls: Facts<WorkerEventMap['stalled'][0]>
   resized: Facts<WorkerEventMap['resized'][0]>
+  loaded: Facts<WorkerEventMap['loaded'][0]>
+  files: Facts<WorkerEventMap['file'][0]>
   /** Begins a job with this input. Chunks are stored as they come, unless told otherwise. */
   run(input: unknown, options?: Partial<Assignment> & { storesChunks?: boolean }): TestRun
   /** Runs a job and gives its output; fails unless it is completed. */
@@ -50,7 +53,7 @@ export async function openExecutor(handler: string, options: Options = {}): Prom
   const before = childrenSoFar()
   const events = createWorkerEvents()
   const executor = new Executor({
-    handlerPath: fixture(handler),
+    handlerPath: resolve(fixture('.'), handler),
     env: options.env ?? process.env,
     clock: systemClock,
     events,
@@ -72,6 +75,8 @@ export async function openExecutor(handler: string, options: Options = {}): Prom
     accidents: new Facts<WorkerEventMap['accident'][0]>(),
     stalls: new Facts<WorkerEventMap['stalled'][0]>(),
     resized: new Facts<WorkerEventMap['resized'][0]>(),
+    loaded: new Facts<WorkerEventMap['loaded'][0]>(),
+    files: new Facts<WorkerEventMap['file'][0]>(),
   }
   events.on('died', (fact) => facts.died.add(fact))
   events.on('killing', (fact) => facts.killing.add(fact))
@@ -81,6 +86,8 @@ export async function openExecutor(handler: string, options: Options = {}): Prom
   events.on('accident', (fact) => facts.accidents.add(fact))
   events.on('stalled', (fact) => facts.stalls.add(fact))
   events.on('resized', (fact) => facts.resized.add(fact))
+  events.on('loaded', (fact) => facts.loaded.add(fact))
+  events.on('file', (fact) => facts.files.add(fact))
   await executor.start()
   const run: TestExecutor['run'] = (input, { storesChunks = true, ...given } = {}) =>
     begin(executor, assignment(input, given), storesChunks)
