@@ -2,18 +2,30 @@ import { mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync, writeFileSync }
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { WatchedFiles } from '../../src/dev/watched-files.ts'
-import { pause, systemClock } from '../../src/lib/clock.ts'
+import { systemClock, type Clock, type Timer } from '../../src/lib/clock.ts'
 import { versionOf } from '../../src/worker/file-version.ts'
 import { Facts } from '../support/facts.ts'
+import { FakeClock } from '../support/fake-clock.ts'
 import { temporaryDir } from '../support/processes.ts'
 
 /** What is told, of folders with a stroke at the end, when these files of a folder have been loaded. */
-function watched(...names: string[]): { files: WatchedFiles; told: Facts<string[]>; dir: string; at: At } {
+function watched(...names: string[]): Watched {
+  return watchedBy(systemClock, names)
+}
+
+interface Watched {
+  files: WatchedFiles
+  told: Facts<string[]>
+  dir: string
+  at: At
+}
+
+function watchedBy(clock: Clock, names: string[]): Watched {
   const dir = temporaryDir()
   const at: At = (name) => join(dir, name)
   const told = new Facts<string[]>()
   const files = new WatchedFiles({
-    clock: systemClock,
+    clock,
     onChange: (paths, folders) => told.add([...paths, ...folders.map((folder) => `${folder}/`)]),
   })
   onTestFinished(() => files.close())
@@ -25,6 +37,24 @@ function watched(...names: string[]): { files: WatchedFiles; told: Facts<string[
 }
 
 type At = (name: string) => string
+
+/** Stands still, however slow this machine is, until a change has been seen and the time is moved on. */
+class SteppedClock extends FakeClock {
+  readonly #waits = new Facts<number>()
+
+  override after(ms: number, callback: () => void): Timer {
+    this.#waits.add(ms)
+    return super.after(ms, callback)
+  }
+
+  /** Does this, and once the system has told of it, lets so much time pass. */
+  async step(ms: number, change: () => void): Promise<void> {
+    const seen = this.#waits.all.length
+    change()
+    await this.#waits.first(() => this.#waits.all.length > seen)
+    this.advance(ms)
+  }
+}
 
 /** Two changes, each told once: whatever came in between would have been told before the second. */
 async function onlyTells(told: Facts<string[]>, path: string): Promise<void> {
@@ -52,25 +82,28 @@ describe('a watched file', () => {
   })
 
   it('is told once when an editor puts it aside, writes a new one, and removes the old one', async () => {
-    const { told, at } = watched('a.ts', 'end.ts')
-    renameSync(at('a.ts'), at('a.ts~'))
-    await pause(systemClock, 100)
-    writeFileSync(at('a.ts'), 'new')
+    const clock = new SteppedClock()
+    const { told, at } = watchedBy(clock, ['a.ts', 'end.ts'])
+    await clock.step(100, () => renameSync(at('a.ts'), at('a.ts~')))
+    expect(told.all).toEqual([])
+    await clock.step(100, () => writeFileSync(at('a.ts'), 'new'))
     unlinkSync(at('a.ts~'))
-    await told.first(() => true)
-    await onlyTells(told, at('end.ts'))
+    await clock.step(100, () => writeFileSync(at('end.ts'), 'the last change'))
     expect(told.all).toEqual([[at('a.ts')], [at('end.ts')]])
   })
 
   it('is told once for a burst of saves of several files', async () => {
-    const { told, at } = watched('a.ts', 'b.ts', 'end.ts')
+    const clock = new SteppedClock()
+    const { told, at } = watchedBy(clock, ['a.ts', 'b.ts', 'end.ts'])
     for (const n of [1, 2, 3, 4, 5]) {
-      writeFileSync(at('a.ts'), `save ${n}`)
-      writeFileSync(at('b.ts'), `save ${n}`)
-      await pause(systemClock, 10)
+      await clock.step(10, () => {
+        writeFileSync(at('a.ts'), `save ${n}`)
+        writeFileSync(at('b.ts'), `save ${n}`)
+      })
     }
-    await told.first(() => true)
-    await onlyTells(told, at('end.ts'))
+    expect(told.all).toEqual([])
+    clock.advance(100)
+    await clock.step(100, () => writeFileSync(at('end.ts'), 'the last change'))
     expect(told.all).toEqual([[at('a.ts'), at('b.ts')], [at('end.ts')]])
   })
 
