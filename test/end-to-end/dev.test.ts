@@ -381,13 +381,14 @@ describe('on a terminal', () => {
     const sample = join(dir, 'test_input.json')
     writeFileSync(
       join(dir, 'handler.ts'),
-      `import { setTimeout as sleep } from 'node:timers/promises'
+      `import { existsSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
 export default async function* ({ input }, { progress }) {
   for (let n = 1; n <= input.n; n += 1) {
     console.log('at ' + n + '\\u001b[2J')
     progress(n + ' of ' + input.n)
     yield n
-    await sleep(250)
+    while (!existsSync(input.seen + n)) await sleep(5)
   }
 }
 `,
@@ -402,11 +403,15 @@ export default async function* ({ input }, { progress }) {
     writeFileSync(sample, '{ bad')
     terminal.press('\r')
     await terminal.says(/^test_input\.json: .+/m)
-    writeFileSync(sample, '{"input":{"n":3}}')
+    const seen = join(temporaryDir(), 'seen')
+    writeFileSync(sample, JSON.stringify({ input: { n: 3, seen } }))
     terminal.press('\r')
-    await terminal.says(/COMPLETED/)
     // Drawn while it ran, taken back each time, and left once.
-    for (const n of [1, 2, 3]) expect(terminal.said).toMatch(new RegExp(`IN_PROGRESS.*${n} of 3`))
+    for (const n of [1, 2, 3]) {
+      await terminal.says(new RegExp(`IN_PROGRESS.*${n} of 3`))
+      writeFileSync(seen + n, '')
+    }
+    await terminal.says(/COMPLETED/)
     expect(terminal.said.match(/COMPLETED/g)).toHaveLength(1)
     expect(terminal.said).toContain('\u001b[1A\u001b[0J')
     expect(terminal.said).not.toContain('\u001b[2J')
