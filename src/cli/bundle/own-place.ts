@@ -152,11 +152,10 @@ export function asWritten(location: Location): Location {
 /** By `module.parent` CommonJS tells that it is no program. What Node imports has none. */
 const OF_PARENT = `module.parent = { id: '.', path: metaInTheBundle('', '').dirname, filename: metaInTheBundle('handler.js', 'handler.js').filename, exports: {}, children: [module], paths: [], loaded: false, require: requireOfTheFile }; `
 
+/** It asks for it, and is CommonJS. */
 function hasParent(path: string, text: string): boolean {
   if (!/\bmodule\.parent\b/.test(text) || /\.m[jt]sx?$/.test(path)) return false
-  const isCommonJs =
-    /\.c[jt]s$/.test(path) || (moduleTypeOf(path) !== 'module' && !/^\s*(?:import|export)\b/m.test(text))
-  return isCommonJs
+  return /\.c[jt]s$/.test(path) || (moduleTypeOf(path) !== 'module' && !/^\s*(?:import|export)\b/m.test(text))
 }
 
 const DECLARED =
