@@ -6,6 +6,7 @@ import { StoreError } from '../store-error.ts'
 import { WAITED } from './channels.ts'
 import { clientFor, nodeTrouble, OptionError } from './client.ts'
 import { askNowAndThen, ClusterListener } from './cluster-listener.ts'
+import { keepConnected } from './kept-connection.ts'
 import { isRefusal, permissionProblem } from './refusals.ts'
 import { ReplicaWait } from './replica-wait.ts'
 import type { Script } from './script.ts'
@@ -30,6 +31,7 @@ export class Connection {
   readonly #subscriber: Redis | Cluster
   readonly #asking: NodeJS.Timeout | undefined
   #listener: ClusterListener | undefined
+  #letGo: (() => void)[] = []
   readonly #wait: ReplicaWait | undefined
   /** Counts the connections that there were: what is asked of the next one says nothing of what the last one was told. */
   #lives = 0
@@ -81,6 +83,7 @@ export class Connection {
     try {
       await within(OPEN_MS, connection.#connect())
       await connection.#checkDatabase()
+      connection.#keep()
       return connection
     } catch (cause) {
       connection.#disconnect()
@@ -107,6 +110,10 @@ export class Connection {
   /** One after the other: a handshake that is cut short because another failed may fail where nobody listens any more. */
   async #connect(): Promise<void> {
     for (const one of this.#clients) await one.connect()
+  }
+
+  #keep(): void {
+    this.#letGo = this.#clients.flatMap((one) => (one instanceof Redis ? [keepConnected(one)] : []))
   }
 
   /** The library goes on with another database where that of the address cannot be had. */
@@ -251,6 +258,7 @@ export class Connection {
 
   async close(): Promise<void> {
     await this.leave()
+    for (const letGo of this.#letGo) letGo()
     // What was asked is answered first, if it is answered at all.
     const quits = Promise.allSettled(this.#clients.map((client) => client.quit()))
     await within(CLOSE_MS, quits).catch(() => undefined)
