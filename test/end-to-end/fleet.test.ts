@@ -44,9 +44,11 @@ it(
 
     await update({ imageName: HANDLER, env: { VERSION: '4' } })
     await submit(100, 200)
-    await expect
-      .poll(async () => (await workers()).some(({ slsVersion }) => slsVersion === 4), LONG)
-      .toBe(true)
+    const hasNewOne = async (): Promise<boolean> => {
+      const pods = runningPods(fleetDir)
+      return (await workers()).some((pod) => pod.slsVersion === 4 && pods.includes(pod.id))
+    }
+    await expect.poll(hasNewOne, LONG).toBe(true)
     expect((await newest()).state).toBe('ROLLING')
     const before = runningPods(fleetDir)
     expect(await first.kill('SIGKILL')).toBe('SIGKILL')

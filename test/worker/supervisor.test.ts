@@ -333,7 +333,7 @@ describe("an accident of nobody's", () => {
   })
 
   it('is forgiven as long as jobs end in between', async () => {
-    const executor = await startExecutor('throws-when-idle.ts', { env: { ...process.env, IDLE_MS: '300' } })
+    const executor = await startExecutor('throws-when-idle.ts', { env: { ...process.env, AFTER_JOB: '1' } })
     for (let round = 1; round <= 6; round += 1) {
       expect(await executor.outputOf({})).toBe('done')
       await vi.waitUntil(() => executor.died.all.length >= round, { timeout: 10_000 })
