@@ -3,6 +3,7 @@
 import { expect, it, onTestFinished } from 'vitest'
 import { openStore } from '../../src/store/open-store.ts'
 import { madeUpSentinel } from '../support/made-up-sentinel.ts'
+import { longshore } from '../support/processes.ts'
 import { startRedis, type RedisServer } from '../support/redis.ts'
 import { describeWithRedis } from '../support/with-redis.ts'
 
@@ -33,5 +34,24 @@ describeWithRedis('A store that sentinels lead to', () => {
     const make = (): Promise<string> => store.endpoints.ensureEndpoint('ep').then(() => 'made', String)
     await expect.poll(make, LONG).toBe('made')
     await expect.poll(() => second.cli('client', 'list'), LONG).toMatch(/ psub=1 /)
+  })
+
+  // Seen: it waited for the first for ever, and could neither fail nor end.
+  it('passes over one that says nothing', async () => {
+    const server = await redis()
+    const [silent, speaks] = [await madeUpSentinel(server.port), await madeUpSentinel(server.port)]
+    silent.hold()
+    const store = await openStore(`redis+sentinel://127.0.0.1:${silent.port},127.0.0.1:${speaks.port}/queue`)
+    onTestFinished(() => store.close())
+    expect(await store.endpoints.ensureEndpoint('ep').then(() => 'made', String)).toBe('made')
+    expect(silent.asked.all.length).toBeGreaterThan(0)
+  })
+
+  it('is told to be out of reach where none says who is master, and its program ends', async () => {
+    const silent = await madeUpSentinel(1)
+    silent.hold()
+    const doctor = longshore(['doctor', '--store', `redis+sentinel://127.0.0.1:${silent.port}/queue`])
+    expect(await doctor.exit).toBe(1)
+    expect(doctor.stdout + doctor.stderr).toContain('no sentinel tells its master: Command timed out')
   })
 })

@@ -81,9 +81,9 @@ export async function pasted(command: string): Promise<unknown> {
 /** A port that somebody else listens on. */
 export async function takenPort(port: number): Promise<number> {
   const server = createServer()
-  const listening = once(server, 'listening')
-  server.on('error', () => undefined).listen(port, '127.0.0.1')
-  await Promise.race([listening, once(server, 'error')])
+  server.listen(port, '127.0.0.1')
+  // Where another program has it already, that is as good.
+  await once(server, 'listening').catch(() => undefined)
   onTestFinished(() => void server.close())
   return (server.address() as AddressInfo | null)?.port ?? port
 }

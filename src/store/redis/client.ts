@@ -6,6 +6,8 @@ import { backoffMs } from '../../lib/backoff.ts'
 const CONNECT_MS = 5_000
 /** What takes longer is not known to have happened; whoever asked is told that the store is not available. */
 const COMMAND_MS = 5_000
+/** A sentinel that has said nothing for so long is passed over for the next one. */
+const SENTINEL_MS = 2_000
 const RECONNECT = { baseMs: 50, maxMs: 1_000 }
 /** How often at most a connection is given up because its server only reads: the address may lead there for a while. */
 const READONLY_MS = 1_000
@@ -54,6 +56,7 @@ export function clientFor(url: string): Redis | Cluster {
     ...secured,
     sentinels: nodesOf(hosts, 26_379),
     name,
+    sentinelCommandTimeout: SENTINEL_MS,
     sentinelRetryStrategy: retry,
     enableTLSForSentinelMode: tls === 's',
     // Sentinels say at once that another master was named; else the loss of the connection would.

@@ -1,4 +1,4 @@
-// The connection to Redis, whatever its address leads to: what is sent there, and what its errors mean.
+// The connection to Redis, whatever its address leads to.
 
 import { Cluster, Redis, ReplyError } from 'ioredis'
 import { shownStore } from '../shown-store.ts'
@@ -7,10 +7,10 @@ import { WAITED } from './channels.ts'
 import { clientFor, nodeTrouble, OptionError } from './client.ts'
 import { askNowAndThen, ClusterListener } from './cluster-listener.ts'
 import { keepConnected } from './kept-connection.ts'
-import { isRefusal, permissionProblem } from './refusals.ts'
 import { ReplicaWait } from './replica-wait.ts'
 import type { Script } from './script.ts'
 import { endSilentLinks } from './silent-links.ts'
+import { troubleOf, unavailable, wordsOf } from './trouble.ts'
 import { within } from './within.ts'
 
 export type Argument = string | number | Buffer
@@ -26,7 +26,7 @@ export interface ConnectionOptions {
 }
 
 export class Connection {
-  readonly #url: string
+  readonly url: string
   readonly #client: Redis | Cluster
   readonly #subscriber: Redis | Cluster
   readonly #asking: NodeJS.Timeout | undefined
@@ -38,7 +38,7 @@ export class Connection {
 
   private constructor({ url, replicas = 0 }: ConnectionOptions) {
     const client = clientFor(url)
-    this.#url = url
+    this.url = url
     this.#client = client
     this.#subscriber = client instanceof Cluster ? client : client.duplicate()
     client.on('close', () => (this.#lives += 1))
@@ -281,7 +281,7 @@ export class Connection {
     try {
       await this.#wait?.acknowledged(life)
     } catch (cause) {
-      throw this.#unavailable(cause as Error)
+      throw unavailable(cause as Error, this)
     }
   }
 
@@ -292,34 +292,7 @@ export class Connection {
   }
 
   #trouble(cause: unknown): unknown {
-    if (cause instanceof StoreError || !(cause instanceof Error)) return cause
-    const { message } = cause
-    // What was asked for has keys, passwords and inputs in it, and an error may be logged.
-    if ('command' in cause) delete cause.command
-    if (/^(?:READONLY|ERR .*\bcluster is down\b)/.test(message)) return this.#unavailable(cause)
-    if (/^OOM |^MISCONF .*No space/i.test(message)) {
-      return new StoreError(
-        'STORE_FULL',
-        `The store ${shownStore(this.#url)} is full. Give Redis more memory or disk.`,
-        { cause },
-      )
-    }
-    if (isRefusal(cause)) {
-      const words = `The store ${shownStore(this.#url)} ${permissionProblem(cause, this.database)}`
-      return new StoreError('STORE_UNAVAILABLE', words, { cause })
-    }
-    if (message.startsWith('ERR Protocol error: invalid bulk length')) {
-      const words = `The store ${shownStore(this.#url)} takes no value as large as one that it was sent. Raise its proto-max-bulk-len to 512mb.`
-      return new StoreError('STORE_UNAVAILABLE', words, { cause })
-    }
-    // A fault of a script is ours, and not to be waited out.
-    if (/^(?:ERR|WRONGTYPE|CROSSSLOT)/.test(message)) return cause
-    return this.#unavailable(cause)
-  }
-
-  #unavailable(cause: Error): StoreError {
-    const words = `The store ${shownStore(this.#url)} does not answer as it should: ${wordsOf(cause)}.`
-    return new StoreError('STORE_UNAVAILABLE', words, { cause })
+    return troubleOf(cause, this)
   }
 }
 
@@ -327,16 +300,4 @@ export class Connection {
 function failed({ options: { host, port } }: Redis, cause: unknown): never {
   if (cause instanceof ReplyError) throw cause
   throw new Error(`${host}:${port} does not answer: ${wordsOf(cause)}`, { cause })
-}
-
-/** Of the client library, which speaks of its own settings. */
-const lostLink: readonly [RegExp, string][] = [
-  [/^Reached the max retries per request/, 'the connection was lost before it had answered'],
-  [/^Stream isn't writeable/, 'there is no connection to it'],
-]
-
-function wordsOf(cause: unknown): string {
-  const said = cause instanceof Error ? cause.message || cause.name : String(cause)
-  const text = lostLink.find(([words]) => words.test(said))?.[1] ?? said
-  return text.replace(/\.\s*$/, '')
 }

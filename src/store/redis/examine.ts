@@ -10,6 +10,7 @@ import { checkUser } from './check-user.ts'
 import { permissionProblem, refusalOf } from './refusals.ts'
 import { allScripts, replicasProblem, versionProblem } from './redis-store.ts'
 import { moveProblem } from './attendance.ts'
+import { mendOf, wordsOf } from './trouble.ts'
 
 const MOST_APART_MS = 1_000
 
@@ -123,8 +124,10 @@ async function useProblem(connection: Connection): Promise<string | undefined> {
   } catch (cause) {
     if (!(cause instanceof Error)) throw cause
     if (refusalOf(cause)) throw cause
-    const why = cause.cause instanceof Error ? cause.cause.message : cause.message
-    return `takes no writes: ${why.replace(/\.$/, '')}. Look at its log; see docs/operating.md for what each setting does.`
+    const why = cause.cause instanceof Error ? cause.cause : cause
+    const mend = mendOf(why, connection.database)
+    if (mend !== undefined) return mend
+    return `takes no writes: ${wordsOf(why)}. Look at its log; see docs/operating.md for what each setting does.`
   }
 }
 
