@@ -36,6 +36,7 @@ export class ForeignWorker {
   readonly low = new Set<string>()
   heardAt: number
   isUnhealthy = false
+  #hasAsked = false
   #openPolls = 0
   #polledUntil = 0
   #retiredAt: number | undefined
@@ -69,6 +70,15 @@ export class ForeignWorker {
 
   get orders(): number {
     return this.#orders
+  }
+
+  /** It may ping from its first moment on, and never come to ask. One that holds a job has asked before, here or elsewhere. */
+  get isStarting(): boolean {
+    return !this.#hasAsked && this.holds.size === 0
+  }
+
+  asksForJobs(): void {
+    this.#hasAsked = true
   }
 
   get holdsLowPriority(): number {

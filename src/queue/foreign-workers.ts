@@ -53,6 +53,8 @@ export class ForeignWorkers {
   async take(endpoint: string, worker: string, count: number, gone: AbortSignal): Promise<OpenedJob[]> {
     const { line, clock, drained, stopping } = this.#options
     const known = this.#polled(endpoint, worker)
+    known.asksForJobs()
+    this.#heard(endpoint, worker)
     const latch = new Latch()
     let leases: OpenedJob[] = []
     let isOver = false
@@ -236,6 +238,7 @@ export class ForeignWorkers {
       lowPriority: known.holdsLowPriority,
       aliveMs: known.leaseMs,
       isUnhealthy: known.isUnhealthy,
+      isStarting: known.isStarting,
     })
     return known
   }

@@ -10,6 +10,7 @@ interface Heard {
   holds: number
   lowPriority: number
   isUnhealthy: boolean
+  isStarting: boolean
   /** When the other servers were told last. */
   toldAt: number
 }
@@ -59,9 +60,15 @@ export class Workers {
   hear(
     endpoint: string,
     worker: string,
-    report: { holds: number; lowPriority: number; aliveMs: number; isUnhealthy?: boolean },
+    report: {
+      holds: number
+      lowPriority: number
+      aliveMs: number
+      isUnhealthy?: boolean
+      isStarting?: boolean
+    },
   ): void {
-    const { holds, aliveMs, lowPriority, isUnhealthy = false } = report
+    const { holds, aliveMs, lowPriority, isUnhealthy = false, isStarting = false } = report
     const now = this.#clock.monotonic()
     const key = `${endpoint}/${worker}`
     const before = this.#heard.get(key)
@@ -72,6 +79,7 @@ export class Workers {
       holds,
       lowPriority,
       isUnhealthy,
+      isStarting,
       toldAt: before?.toldAt ?? -NEWS_MS,
     }
     this.#heard.set(key, heard)
@@ -84,7 +92,11 @@ export class Workers {
   async count(endpoint: string): Promise<WorkerCounts> {
     const fleet = this.#fleet.get(endpoint) ?? { initializing: 0, throttled: 0 }
     const counts = { idle: 0, running: 0, ready: 0, unhealthy: 0, ...fleet }
-    for (const worker of await this.heard(endpoint)) counts[kindOf(worker)] += 1
+    for (const worker of await this.heard(endpoint)) {
+      // Whoever started it counts it already.
+      if (worker.isStarting && fleet.initializing > 0) continue
+      counts[kindOf(worker)] += 1
+    }
     counts.ready = counts.idle + counts.running
     return counts
   }
@@ -166,17 +178,18 @@ export class Workers {
 
 /** `wall`: what is now, epoch ms. */
 function told(
-  { worker, holds, lowPriority, isUnhealthy }: Heard,
+  { worker, holds, lowPriority, isUnhealthy, isStarting }: Heard,
   { wall, aliveMs }: { wall: number; aliveMs: number },
 ): Presence {
-  return { worker, aliveUntil: wall + aliveMs, aliveMs, holds, lowPriority, isUnhealthy }
+  return { worker, aliveUntil: wall + aliveMs, aliveMs, holds, lowPriority, isUnhealthy, isStarting }
 }
 
 function isOther(one: Heard, other: Heard): boolean {
   return (
     one.holds !== other.holds ||
     one.lowPriority !== other.lowPriority ||
-    one.isUnhealthy !== other.isUnhealthy
+    one.isUnhealthy !== other.isUnhealthy ||
+    one.isStarting !== other.isStarting
   )
 }
 

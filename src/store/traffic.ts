@@ -39,6 +39,8 @@ export interface Presence {
   /** Of these, jobs of low priority. */
   lowPriority: number
   isUnhealthy: boolean
+  /** It was heard, and has not asked for a job yet, nor holds one. */
+  isStarting?: boolean | undefined
 }
 
 export interface PresenceStore {

@@ -429,9 +429,13 @@ describe('a release', () => {
     })
   })
 
-  it('is STOPPED when its first worker is never ready, which ends that worker', async () => {
+  // Seen: workers that pinged and never asked for a job took the place of those that did.
+  it.each([
+    ['is not heard', {}],
+    ['pings and asks for no job', { pingMs: 500 }],
+  ])('is STOPPED when its first worker is never ready, which ends that worker: it %s', async (_of, life) => {
     const { id, templateId, scalers } = await scaled({ workersMin: 1, workersMax: 2 })
-    rig.life = (version) => (version === 2 ? {} : { readyMs: 500 })
+    rig.life = (version) => (version === 2 ? life : { readyMs: 500 })
     await untilReady(1, scalers)
     await update(templateId, 'stuck')
     const took = await untilState(id, 2, 'STOPPED', scalers)

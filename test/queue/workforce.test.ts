@@ -196,6 +196,28 @@ describe('a foreign worker that is ordered to leave', () => {
 })
 
 describe('what is known of a worker', () => {
+  it('is that it starts, as long as it pings and has asked for no job', async () => {
+    const ping = (ids: string[] = []) => service.foreign.ping(ENDPOINT, 'w1', { ids, isUnhealthy: false })
+    const heard = async () => (await service.workforce.heard(ENDPOINT)).map(({ isStarting }) => isStarting)
+    await ping()
+    expect(await heard()).toEqual([true])
+    service.workforce.setFleetCounts(ENDPOINT, { initializing: 1, throttled: 0 })
+    expect(await service.workers.count(ENDPOINT)).toMatchObject({ ready: 0, initializing: 1 })
+    const leaves = new AbortController()
+    const taken = service.foreign.take(ENDPOINT, 'w1', 1, leaves.signal)
+    await turn()
+    expect(await heard()).toEqual([false])
+    leaves.abort()
+    await taken
+    await ping()
+    expect(await heard()).toEqual([false])
+  })
+
+  it('is that it has begun before, where it pings for a job that it has', async () => {
+    await service.foreign.ping(ENDPOINT, 'w1', { ids: ['a-job'], isUnhealthy: false })
+    expect(await service.workforce.heard(ENDPOINT)).toMatchObject([{ isStarting: false, holds: 1 }])
+  })
+
   it('is what it holds, from its lease on, and what of that is of low priority', async () => {
     await submit()
     await submit(true)

@@ -16,9 +16,10 @@ import type { Store } from '../../src/store/store.ts'
 import type { Presence } from '../../src/store/traffic.ts'
 import { FakeClock } from './fake-clock.ts'
 
-/** How a worker fares: ready after so long, or dead after its start; never ready without either. */
+/** How a worker fares: it pings after so long, is ready, or dead after its start; never without it. */
 export interface Life {
   readyMs?: number
+  pingMs?: number
   deathMs?: number
 }
 
@@ -32,6 +33,7 @@ interface Job {
 
 interface Body {
   pod: StoredPod
+  pingsFrom: number
   readyAt: number
   diesAt: number
   jobs: Job[]
@@ -243,21 +245,24 @@ export class FleetRig {
   #heard(endpoint: string): Presence[] {
     const now = this.clock.now()
     return [...this.bodies.values()]
-      .filter(({ pod, readyAt, isSilent }) => pod.endpointId === endpoint && readyAt <= now && !isSilent)
-      .map(({ pod, jobs }) => ({
+      .filter(({ pod, isSilent }) => pod.endpointId === endpoint && !isSilent)
+      .filter(({ readyAt, pingsFrom }) => Math.min(readyAt, pingsFrom) <= now)
+      .map(({ pod, jobs, readyAt }) => ({
         worker: pod.id,
         aliveUntil: now + 10_000,
         holds: jobs.length,
         lowPriority: jobs.filter(({ isLowPriority }) => isLowPriority).length,
         isUnhealthy: false,
+        isStarting: readyAt > now,
       }))
   }
 
   async #begin(pod: StoredPod): Promise<void> {
     const now = this.clock.now()
-    const { readyMs = Infinity, deathMs = Infinity } = this.life(pod.slsVersion ?? 0)
+    const { readyMs = Infinity, pingMs = Infinity, deathMs = Infinity } = this.life(pod.slsVersion ?? 0)
     const body: Body = {
       pod,
+      pingsFrom: now + pingMs,
       readyAt: now + readyMs,
       diesAt: now + deathMs,
       jobs: [],

@@ -22,7 +22,7 @@ import { ScalingRecord } from './scaling-record.ts'
 import type { StoreContact } from '../service/store-contact.ts'
 import type { WorkerTokens } from '../service/worker-token.ts'
 import type { Workforce } from '../service/workforce.ts'
-import { slotsOf, versionOf, type PodMachine } from './worker-pod.ts'
+import { hasPolled, slotsOf, versionOf, type PodMachine } from './worker-pod.ts'
 
 export interface EndpointScalerOptions {
   endpointId: string
@@ -166,7 +166,7 @@ export class EndpointScaler {
     }
     for (const pod of pods)
       if (pod.failure !== undefined && this.#countDeath(pod, { memory, line, now })) dead.push(pod)
-    const ready = pods.filter(({ id, readyAt }) => readyAt === undefined && heard.has(id))
+    const ready = pods.filter(({ id, readyAt }) => readyAt === undefined && hasPolled(heard.get(id)))
     await Promise.all(
       ready.map(async (pod) => {
         await this.#pods.markReady(pod.id, now)

@@ -2,6 +2,7 @@
 
 import type { EndpointResource } from '../../resource/endpoint.ts'
 import type { StoredPod } from '../../resource/pod.ts'
+import type { Presence } from '../../store/traffic.ts'
 import type { EndpointPods } from './endpoint-pods.ts'
 import type { FleetPlan } from '../rules/fleet-plan.ts'
 import type { Order } from '../rules/fleet-worker.ts'
@@ -9,7 +10,7 @@ import { counted } from '../rules/fleet-words.ts'
 import type { FleetLog } from '../service/host-settings.ts'
 import type { ReleaseLine } from './release-line.ts'
 import type { ScalingDuty } from './scaling-duty.ts'
-import { workerPod, type PodMachine } from './worker-pod.ts'
+import { hasPolled, workerPod, type PodMachine } from './worker-pod.ts'
 
 export interface FleetOrdersOptions {
   endpointId: string
@@ -26,7 +27,7 @@ export interface OrderContext {
   line: ReleaseLine
   now: number
   /** Workers that are heard now. */
-  heard: () => Promise<{ has(id: string): boolean }>
+  heard: () => Promise<ReadonlyMap<string, Presence>>
   /** Called for each pod that was recorded. */
   made: (pod: StoredPod) => void
 }
@@ -55,7 +56,7 @@ export class FleetOrders {
     if (ends.length === 0) return []
     // One that was silent may have come back since, with a job.
     const back = await heard()
-    const silent = ends.filter(({ id }) => !back.has(id))
+    const silent = ends.filter(({ id }) => !hasPolled(back.get(id)))
     await duty.check()
     await Promise.all(silent.map(({ id, reason }) => pods.end(id, { reason, isFailure: true })))
     return this.#told(silent, { what: 'ended', message: 'workers ended' })

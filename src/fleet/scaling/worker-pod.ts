@@ -52,6 +52,11 @@ export function isEnding({ drain, desiredStatus }: StoredPod): boolean {
   return drain !== undefined || desiredStatus !== 'RUNNING'
 }
 
+/** Has asked for a job: to be heard by pings alone proves nothing. */
+export function hasPolled(presence: Presence | undefined): boolean {
+  return presence !== undefined && !presence.isStarting
+}
+
 export interface Seen {
   /** What the pod's version counts as. */
   version: number
@@ -71,7 +76,8 @@ export function workerOf(pod: StoredPod, seen: Seen): FleetWorker {
   if (isEnding(pod)) return { ...known, state: 'draining', jobs: presence?.holds ?? 0 }
   const isSilent = pod.readyAt !== undefined
   const waitedSince = Math.max(hearingSince, isSilent ? silentSince : known.startedAt)
-  if (!presence) return { ...known, startedAt: waitedSince, state: 'starting', ...(isSilent && { isSilent }) }
+  if (!presence || (pod.readyAt === undefined && !hasPolled(presence)))
+    return { ...known, startedAt: waitedSince, state: 'starting', ...(isSilent && { isSilent }) }
   const readyAt = pod.readyAt ?? now
   if (presence.holds === 0) return { ...known, state: 'idle', readyAt, idleSince }
   return { ...known, state: 'running', readyAt, jobs: presence.holds, lowPriorityJobs: presence.lowPriority }

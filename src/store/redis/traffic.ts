@@ -108,6 +108,7 @@ const presenceSchema = z.object({
   // Servers of an earlier version do not tell it.
   lowPriority: z.number().default(0),
   isUnhealthy: z.boolean(),
+  isStarting: z.boolean().optional(),
 })
 
 export class RedisPresence implements PresenceStore {
