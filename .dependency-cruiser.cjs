@@ -74,6 +74,7 @@ const doors = {
   yauzl: ['^src/s3/unzip\\.ts$', 'node_modules/(@types/)?yauzl/'],
   mime: ['^src/s3/upload\\.ts$', 'node_modules/mime/'],
   'cli-progress': ['^src/cli/transfer-bars\\.ts$', 'node_modules/(@types/)?cli-progress/'],
+  'string-width': ['^src/cli/table\\.ts$', 'node_modules/string-width/'],
   esbuild: ['^src/cli/bundle/', 'node_modules/esbuild/'],
   dockerode: ['^src/fleet/providers/docker-engine\\.ts$', 'node_modules/(@types/)?dockerode/'],
   // The rest of the fleet asks a provider.

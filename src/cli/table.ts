@@ -1,4 +1,6 @@
-// Rows of text under a head, as wide as what is in them; what does not fit the terminal is cut.
+// Rows of text under a head, as wide as what is in them; what does not fit the terminal is cut, or left out.
+
+import stringWidth from 'string-width'
 
 const GAP = '  '
 /** What is left of a column that gives way. */
@@ -12,22 +14,26 @@ export function table(
 ): string {
   const lines = [head, ...rows].map((row) => row.map(printable))
   const widths = fittedWidths(
-    head.map((_name, column) => Math.max(...lines.map((row) => row[column]!.length))),
+    head.map((_name, column) => Math.max(...lines.map((row) => stringWidth(row[column]!)))),
     width,
   )
   return lines
-    .map((row) => row.map((cell, column) => cut(cell, widths[column]!).padEnd(widths[column]!)).join(GAP))
+    .map((row) => widths.map((most, column) => padded(cut(row[column]!, most), most)).join(GAP))
     .map((line) => `${line.trimEnd()}\n`)
     .join('')
 }
 
-/** The widest gives way first. */
+/** The widest gives way first; where that is not enough the last columns go. */
 function fittedWidths(wanted: readonly number[], width: number): number[] {
   const widths = [...wanted]
   const total = (): number => widths.reduce((sum, one) => sum + one, (widths.length - 1) * GAP.length)
   while (total() > width) {
     const widest = Math.max(...widths.slice(1))
-    if (widest <= LEAST) break
+    if (widest <= LEAST) {
+      if (widths.length <= 2) break
+      widths.pop()
+      continue
+    }
     widths[widths.lastIndexOf(widest)] = Math.max(
       LEAST,
       widest - Math.max(1, Math.ceil((total() - width) / 8)),
@@ -36,8 +42,23 @@ function fittedWidths(wanted: readonly number[], width: number): number[] {
   return widths
 }
 
+function padded(cell: string, width: number): string {
+  return cell + ' '.repeat(Math.max(0, width - stringWidth(cell)))
+}
+
+const signs = new Intl.Segmenter()
+
+/** Some signs are two columns wide. */
 function cut(cell: string, width: number): string {
-  return cell.length > width ? `${cell.slice(0, width - 1)}…` : cell
+  if (stringWidth(cell) <= width) return cell
+  let kept = ''
+  let left = width - 1
+  for (const { segment } of signs.segment(cell)) {
+    left -= stringWidth(segment)
+    if (left < 0) break
+    kept += segment
+  }
+  return `${kept}…`
 }
 
 /** A reason may hold what a program printed. */
