@@ -416,6 +416,10 @@ describe('a release', () => {
       /^3 workers of version 2 failed in a row; .*exit code 1. Version 1 goes on serving$/,
     )
     expect(stopped?.endedAt).toBeDefined()
+    await rig.run(1_000, { scalers })
+    expect((await rig.scaling(id))?.reason).toMatch(
+      /^version 2 was stopped and version 1 serves; 2 workers, /,
+    )
     const startedBy = rig.counts.started
     rig.submit(id, 40)
     await rig.until(() => rig.ready() === 4, { scalers })

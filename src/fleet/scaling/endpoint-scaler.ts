@@ -229,7 +229,7 @@ export class EndpointScaler {
       })),
     ]
     await this.#duty.check()
-    const standing = standingOf(orders, seen.workers)
+    const standing = standingOf(orders, seen)
     const { wanted, starting, idle, running } = standing
     const throttled = Math.max(0, wanted - starting - idle - running)
     workforce.setFleetCounts(endpointId, { initializing: starting, throttled })
@@ -327,11 +327,17 @@ export class EndpointScaler {
 /** As it is once the orders are carried out. */
 function standingOf(
   { wanted, reason, starts, drains, ends }: FleetPlan,
-  workers: readonly FleetWorker[],
+  { workers, line }: Pick<Seen, 'workers' | 'line'>,
 ): Parameters<ScalingRecord['write']>[0] {
   const ending = new Set([...drains, ...ends].map(({ id }) => id))
   const counts = { starting: 0, idle: 0, running: 0, draining: 0 }
   for (const { id, state } of workers) counts[ending.has(id) ? 'draining' : state] += 1
   counts.starting += starts.reduce((sum, { count }) => sum + count, 0)
-  return { wanted: wanted.workers, ...counts, reason }
+  return { wanted: wanted.workers, ...counts, reason: `${refusalWords(line)}${reason}` }
+}
+
+/** Of a version that was stopped the endpoint's own record says nothing. */
+function refusalWords({ newest, serving, rolling, asOf }: ReleaseLine): string {
+  if (rolling || asOf(newest) === serving.version) return ''
+  return `version ${newest} was stopped and version ${serving.version} serves; `
 }
