@@ -59,6 +59,25 @@ describe('packages', () => {
     expect(Object.fromEntries(installs)).toEqual({ one: '1.0.0', two: '2.0.0' })
   })
 
+  it('with code that was generated into node_modules are installed, and that is taken along', async () => {
+    const dir = project({
+      'handler.ts': `import 'generates'\nexport default () => 1`,
+      ...packageFiles('generates', '1.0.0', `module.exports = require('.generated/client/index.js')`),
+      'node_modules/.generated/client/index.js': 'exports.place = __dirname',
+    })
+    const file = join(dir, 'handler.ts')
+    await expect(bundleHandler(file)).rejects.toThrow(
+      /^generates imports what was generated into .*\.generated, .* --install generates --include node_modules\/\.generated\.$/,
+    )
+    const lacking = await bundleHandler(file, { install: ['generates'] })
+    expect(lacking.warnings).toEqual([
+      expect.stringMatching(/npm does not bring .* --include node_modules\/\.generated/),
+    ])
+    const whole = { install: ['generates'], include: ['node_modules/.generated'] }
+    const { installs, warnings } = await bundleHandler(file, whole)
+    expect([Object.fromEntries(installs), warnings]).toEqual([{ generates: '1.0.0' }, []])
+  })
+
   it('are told of by an included script as far as it can be followed', async () => {
     const dir = project({
       'handler.ts': 'export default () => 1',

@@ -61,6 +61,11 @@ export function describeLinked({ name, file, line }: { name: string; file: strin
   return `${name} is asked for as it runs at ${relative(process.cwd(), file)}:${line}: it is linked from elsewhere, and the image does not have its files. Import what is wanted of it, or publish it and install that.`
 }
 
+/** Of an installed package that imports what was generated beside it. */
+export function describeGenerated({ name, folder }: { name: string; folder: string }): string {
+  return `${name} imports what was generated into ${folder}, which npm does not bring into the image. Take it along with --include ${folder}.`
+}
+
 /** Of CommonJS that can only be bundled as a module. */
 export function describeStrict(handler: string): string {
   return `${relative(process.cwd(), handler)} is CommonJS, and is a module in the bundle, as something that it imports awaits at its top level: it runs in strict mode there, where a variable has to be declared.`

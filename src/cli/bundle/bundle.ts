@@ -3,6 +3,7 @@
 import { dirname, join, relative, resolve } from 'node:path'
 import {
   describeError,
+  describeGenerated,
   describeKept,
   describeLacking,
   describeLinked,
@@ -12,6 +13,7 @@ import {
 import { packagesAsked, type AskedPackages } from './asked-packages.ts'
 import { bundleWithout, fileOf, formatOf, type Bundled, type Outcome } from './bundler.ts'
 import { CommandError } from '../fail.ts'
+import { lackingGenerated, refuseGenerated } from './generated-code.ts'
 import { readIncludedScripts } from './included-scripts.ts'
 import {
   dependenciesBeside,
@@ -75,6 +77,7 @@ export async function bundleHandler(
     const { packages } = found
     const outside = new Map([...neverBundled(folder), ...packages])
     const { outcome, wanted } = await bundleWithout(outside, resolve(file), include)
+    if ('metafile' in outcome) refuseGenerated(folder, outcome.metafile)
     const before = packages.size
     for (const name of wanted) add(name)
     const kept = unbundlable(folder, outcome)
@@ -106,6 +109,7 @@ export async function bundleHandler(
         ...written.warnings,
         ...scripts.warnings,
         ...unknown.map(describeLacking),
+        ...lackingGenerated(folder, installed, include).map(describeGenerated),
         ...new Set(asked.linked.map(describeLinked)),
         // No import by its name has brought it.
         ...new Set(kept.map(({ name }) => describeKept(name))),
