@@ -1,7 +1,7 @@
 // longshore start: a worker on a handler file, until it is told to stop.
 
 import { existsSync } from 'node:fs'
-import { isStranger, type Sources } from '../config/resolve.ts'
+import { isStranger, resolve, settled, type Sources } from '../config/resolve.ts'
 import { keysOf, settingKeys } from '../config/settings.ts'
 import { systemClock } from '../lib/clock.ts'
 import { createWorkerEvents, type WorkerEvents } from '../worker/events.ts'
@@ -23,10 +23,12 @@ export async function start(flags: Flags, testInput: string | undefined): Promis
   const sources = await gather(flags)
   // A flag that is none may have been meant to name one: a worker says so.
   const isForQueue = namesQueue(sources) || Object.values(sources.flags).some(isStranger)
+  // A worker tells its problems with those of the queue.
+  if (testInput !== undefined || !isForQueue) orCommandError(() => settled(resolve(sources, 'start')))
   const input = testInput ?? (isForQueue ? undefined : findTestInput(sources))
   if (input === undefined) return work(sources)
   const { runWith } = await import('./run.ts')
-  // What only a worker for a queue has is not looked at.
+  // What only a worker for a queue has does nothing then.
   await runWith({ ...settingsFor('run', forRun(sources)), testInput: input, flag: '--test_input' })
 }
 

@@ -212,6 +212,11 @@ describe('longshore start without a queue', () => {
     ],
     ['a job that is not JSON', ['--test_input', '{'], /--test_input is not JSON/],
     [
+      'settings that are wrong, also those of a worker alone',
+      ['--test_input', '{"input":{}}', '--concurrency', '-4', '--drain-ms', 'abc'],
+      /^--concurrency must be a whole number.*\n--drain-ms must be a whole number/,
+    ],
+    [
       'a job file that is missing',
       ['--test_input', '@no.json'],
       /no\.json: it does not exist.*--test_input @file/,
