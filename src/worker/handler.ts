@@ -7,7 +7,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 import { limits } from '../job/limits.ts'
 import type { HandlerDefinition, HandlerFunction } from './define-handler.ts'
 import { missOf, type ImportMiss } from './import-miss.ts'
-import { writtenAsModule } from './module-syntax.ts'
+import { isOfDecorator, writtenAsModule } from './module-syntax.ts'
 import { isSpillOptions } from './spill.ts'
 import {
   codeOf,
@@ -50,7 +50,7 @@ export async function loadAuthored(file: string): Promise<unknown> {
   const trail = newTrail()
   const hooks = installHooks(trail)
   try {
-    return defaultOf(await importFile(file))
+    return defaultOf(await importFile(file, trail))
   } catch (cause) {
     throw importFailed(file, cause, trail)
   } finally {
@@ -70,7 +70,7 @@ export async function loadHandler(file: string, watch?: ImportWatch): Promise<Ha
   installHooks(trail, watch)
   let module: Record<string, unknown>
   try {
-    module = await importFile(file)
+    module = await importFile(file, trail)
   } catch (cause) {
     throw importFailed(file, cause, trail)
   }
@@ -174,12 +174,14 @@ const NEEDS_TSX = new Set([
   'ERR_UNSUPPORTED_DIR_IMPORT',
 ])
 
-async function importFile(file: string): Promise<Record<string, unknown>> {
+async function importFile(file: string, { loaded }: Trail): Promise<Record<string, unknown>> {
   const url = pathToFileURL(file).href
   try {
     return (await import(url)) as Record<string, unknown>
   } catch (cause) {
-    if (!/\.[mc]?tsx?$/.test(file) || !NEEDS_TSX.has(codeOf(cause)) || isMissingPackage(cause)) throw cause
+    const isForTsx =
+      (NEEDS_TSX.has(codeOf(cause)) && !isMissingPackage(cause)) || isOfDecorator(cause, loaded)
+    if (!/\.[mc]?tsx?$/.test(file) || !isForTsx) throw cause
     // tsx costs about 300 ms, so only files that need it pay for it.
     const { tsImport } = await import('tsx/esm/api')
     return (await tsImport(url, import.meta.url)) as Record<string, unknown>

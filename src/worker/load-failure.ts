@@ -151,10 +151,38 @@ function mendFor(cause: unknown, { isSyntax, miss, broken }: Blame): string {
   if (codeOf(cause) === 'ERR_IMPORT_ATTRIBUTE_MISSING')
     return "Write with { type: 'json' } behind that import."
   if (miss || isMissing) return 'Check the path of that import.'
+  const unexported = unexportedIn(cause)
+  if (unexported) return mendOfName(unexported)
   if (isSyntax && broken && isModuleInCommonJs(broken.file, cause))
     return `Its extension says CommonJS: name it ${basename(broken.file).replace(/c([jt]s)$/, 'm$1')}, or write require() and module.exports.`
   if (isSyntax) return 'Mend the syntax there.'
   return 'Mend what its top level does; work that may fail belongs in setup() or the handler.'
+}
+
+interface Unexported {
+  name: string
+  from: string
+}
+
+/** A name that is imported from what does not export it, as Node says it of a module, and of one in CommonJS. */
+function unexportedIn(cause: unknown): Unexported | undefined {
+  if (!(cause instanceof SyntaxError)) return undefined
+  const { message } = cause
+  const plain = /^The requested module '(.+)' does not provide an export named '(.+)'/.exec(message)
+  if (plain) return { from: plain[1] ?? '', name: plain[2] ?? '' }
+  const inCommonJs = /^Named export '(.+)' not found\. The requested module '(.+)' is a CommonJS/.exec(
+    message,
+  )
+  return inCommonJs ? { name: inCommonJs[1] ?? '', from: inCommonJs[2] ?? '' } : undefined
+}
+
+function mendOfName({ name, from }: Unexported): string {
+  if (name === 'default') return `Import what '${from}' exports by its name, in braces.`
+  const isFile = /^(?:\.|\/|file:)/.test(from)
+  const other = isFile
+    ? `export it there`
+    : `where '${from}' is CommonJS, import its default and take ${name} from that`
+  return `Mend the name, or ${other}; a type is imported with "import type".`
 }
 
 /** Whether the engine could not read a file, as opposed to a SyntaxError that running code threw. */

@@ -1,4 +1,5 @@
-// Files that are written as ES modules where the package.json above them says "commonjs", as `npm init` writes it.
+// What the syntax of a file tells of how it has to be loaded: an ES module where the package.json above it says "commonjs", as
+// `npm init` writes it, or TypeScript with decorators.
 
 import { readFileSync } from 'node:fs'
 import { stripTypeScriptTypes, type LoadFnOutput, type LoadHookContext } from 'node:module'
@@ -63,6 +64,23 @@ function problemOf(source: string): string | undefined {
     return undefined
   } catch (cause) {
     return cause instanceof SyntaxError ? cause.message : ''
+  }
+}
+
+const DECORATOR = /(?:^|[\s{};(])@[A-Za-z_$]/m
+
+/** Whether the engine could not read one of these for its decorators, which stripping its types leaves in it. */
+export function isOfDecorator(cause: unknown, files: Iterable<string>): boolean {
+  if (!(cause instanceof SyntaxError) || cause.message !== 'Invalid or unexpected token') return false
+  return [...files].some((file) => /\.[mc]?ts$/.test(file) && DECORATOR.test(textOf(file)))
+}
+
+function textOf(file: string): string {
+  try {
+    return readFileSync(file, 'utf8').replaceAll(/\/\*[^]*?\*\//g, '')
+  } catch {
+    // It is gone by now.
+    return ''
   }
 }
 

@@ -7,6 +7,7 @@ import { HandlerProcess, UnreadyError } from '../../src/worker/handler-process.t
 import { HandlerLoadError } from '../../src/worker/load-failure.ts'
 import { childrenLeft } from '../support/children.ts'
 import { fixture, temporaryDir } from '../support/processes.ts'
+import { packageFiles, project } from '../support/project.ts'
 import { startExecutor } from '../support/test-executor.ts'
 
 describe('findHandlerFile', () => {
@@ -92,6 +93,7 @@ describe('loading a handler', () => {
     ['named-export.ts', 'from a named export'],
     ['has-an-enum.ts', ['up', 'down']],
     ['imports-an-enum.ts', 'blue'],
+    ['has-a-decorator.ts', ['first', 1]],
     ['imports-without-extension.ts', 'from a part'],
     ['awaits-at-top-level.ts', 'awaited'],
     ['folder', 'the handler of a folder'],
@@ -189,6 +191,25 @@ describe('a handler that cannot be loaded', () => {
     writeFileSync(file, source)
     const { code, message } = await failureOf(file)
     expect(code).toBe('HANDLER_NOT_EXPORTED')
+    expect(message).toContain(said)
+  })
+
+  it.each([
+    [
+      "import { nope } from './part.mjs'",
+      'Mend the name, or export it there; a type is imported with "import type".',
+    ],
+    ["import { nope } from 'old'", "where 'old' is CommonJS, import its default and take nope from that"],
+    ["import part from './part.mjs'", "Import what './part.mjs' exports by its name, in braces."],
+  ])('imports a name that is not exported: %s', async (line, said) => {
+    const dir = project({
+      'handler.mjs': `${line}\nexport default () => 1\n`,
+      'part.mjs': 'export const part = 1',
+      ...packageFiles('old', '1.0.0', "module.exports = Object.fromEntries([['nope', 1]])"),
+    })
+    const { code, message } = await failureOf(join(dir, 'handler.mjs'))
+    expect(code).toBe('HANDLER_IMPORT_FAILED')
+    expect(message).toContain('handler.mjs:1. ')
     expect(message).toContain(said)
   })
 
