@@ -149,9 +149,10 @@ export class Connections {
 /** What an answer means that is no success. */
 export function answeredError(origin: string, { status, ...answer }: HttpAnswer & { status: number }): Error {
   const { error, code } = readError(answer.body)
-  const text = error ?? `The queue at ${origin} answered HTTP ${status}.`
-  if (!mayPass(status)) return new QueueRefusedError(status, code ?? `HTTP_${status}`, text)
-  return new QueueUnreachableError(`The queue at ${origin} answered HTTP ${status}: ${text}`, {
+  const answered = `The queue at ${origin} answered HTTP ${status}`
+  if (!mayPass(status))
+    return new QueueRefusedError(status, code ?? `HTTP_${status}`, error ?? `${answered}.`)
+  return new QueueUnreachableError(error === undefined ? `${answered}.` : `${answered}: ${error}`, {
     retryAfterMs: retryAfterMsOf(answer),
     mayHaveArrived: status !== 429 && status !== 503,
   })

@@ -26,6 +26,8 @@ export function describeError(handler: string, error: Message): string {
 function mendOf({ text, pluginName, notes }: Message): string {
   const missing = /^Could not resolve "([^"./][^"]*)"$/.exec(text)?.[1]
   if (missing !== undefined) return ` Install it beside the handler: npm install ${missing}.`
+  if (/^No loader is configured for/.test(text))
+    return ' Read the file as it runs, and take it along with --include.'
   return pluginName === OWN_PLACES ? notes.map((one) => ` ${one.text}`).join('') : ''
 }
 
