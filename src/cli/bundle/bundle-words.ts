@@ -26,7 +26,7 @@ export function describeError(handler: string, error: Message): string {
 function mendOf({ text, pluginName, notes }: Message): string {
   const missing = /^Could not resolve "([^"./][^"]*)"$/.exec(text)?.[1]
   if (missing !== undefined) return ` Install it beside the handler: npm install ${missing}.`
-  if (/^No loader is configured for/.test(text))
+  if (text.startsWith('No loader is configured for'))
     return ' Read the file as it runs, and take it along with --include.'
   return pluginName === OWN_PLACES ? notes.map((one) => ` ${one.text}`).join('') : ''
 }
