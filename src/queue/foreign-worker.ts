@@ -36,7 +36,8 @@ export class ForeignWorker {
   readonly low = new Set<string>()
   heardAt: number
   isUnhealthy = false
-  #hasAsked = false
+  /** Whether it has asked for a job, or had one: it may ping from its first moment on, and never come to ask. */
+  hasBegun = false
   #openPolls = 0
   #polledUntil = 0
   #retiredAt: number | undefined
@@ -70,15 +71,6 @@ export class ForeignWorker {
 
   get orders(): number {
     return this.#orders
-  }
-
-  /** It may ping from its first moment on, and never come to ask. One that holds a job has asked before, here or elsewhere. */
-  get isStarting(): boolean {
-    return !this.#hasAsked && this.holds.size === 0
-  }
-
-  asksForJobs(): void {
-    this.#hasAsked = true
   }
 
   get holdsLowPriority(): number {

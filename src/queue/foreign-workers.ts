@@ -53,7 +53,7 @@ export class ForeignWorkers {
   async take(endpoint: string, worker: string, count: number, gone: AbortSignal): Promise<OpenedJob[]> {
     const { line, clock, drained, stopping } = this.#options
     const known = this.#polled(endpoint, worker)
-    known.asksForJobs()
+    known.hasBegun = true
     this.#heard(endpoint, worker)
     const latch = new Latch()
     let leases: OpenedJob[] = []
@@ -198,6 +198,7 @@ export class ForeignWorkers {
     const alive = this.#heard(endpoint, worker, ping.isUnhealthy)
     alive.pinged(now)
     for (const id of ping.ids) if (!alive.holds.has(id)) alive.holds.set(id, now)
+    if (ping.ids.length > 0) alive.hasBegun = true
     alive.listed(ping.ids, await this.#keep(endpoint, worker, ping.ids))
     this.#heard(endpoint, worker)
     if (alive.orders > alive.told) alive.news.set()
@@ -238,7 +239,7 @@ export class ForeignWorkers {
       lowPriority: known.holdsLowPriority,
       aliveMs: known.leaseMs,
       isUnhealthy: known.isUnhealthy,
-      isStarting: known.isStarting,
+      isStarting: !known.hasBegun,
     })
     return known
   }

@@ -103,16 +103,22 @@ export class Workers {
 
   /** Those that are alive, by what this server has heard, and by what others say of the rest. */
   async heard(endpoint: string): Promise<Presence[]> {
-    const elsewhere = await this.#elsewhere(endpoint)
+    const told = await this.#elsewhere(endpoint)
     const [now, wall] = [this.#clock.monotonic(), this.#clock.now()]
+    const elsewhere = new Map(
+      told.filter(({ aliveUntil }) => aliveUntil > wall).map((one) => [one.worker, one]),
+    )
     const here = new Map<string, Presence>()
     for (const [key, heard] of this.#heard) {
       if (heard.aliveUntil <= now) this.#drop(key)
-      else if (heard.endpoint === endpoint)
-        here.set(heard.worker, told(heard, { wall, aliveMs: heard.aliveUntil - now }))
+      else if (heard.endpoint === endpoint) {
+        const other = heard.isStarting ? elsewhere.get(heard.worker) : undefined
+        const known = presenceOf(heard, { wall, aliveMs: heard.aliveUntil - now })
+        // Its pings may come here, and its polls elsewhere.
+        here.set(heard.worker, other ? { ...other, isUnhealthy: heard.isUnhealthy } : known)
+      }
     }
-    const others = elsewhere.filter(({ worker, aliveUntil }) => !here.has(worker) && aliveUntil > wall)
-    return [...here.values(), ...others]
+    return [...new Map([...elsewhere, ...here]).values()]
   }
 
   /** Said by whoever starts workers, each time that it changes; both 0 when it has no more to do with the endpoint. */
@@ -128,7 +134,7 @@ export class Workers {
     if (!heard) return
     this.#drop(key)
     this.#others.delete(endpoint)
-    this.#presence.tell(endpoint, [told(heard, { wall: 0, aliveMs: 0 })]).catch(this.#onError)
+    this.#presence.tell(endpoint, [presenceOf(heard, { wall: 0, aliveMs: 0 })]).catch(this.#onError)
   }
 
   /** Nothing is told any more that was put off. */
@@ -144,9 +150,11 @@ export class Workers {
     const heard = this.#heard.get(key)
     const now = this.#clock.monotonic()
     if (!heard || heard.aliveUntil <= now) return
+    // Another may know that it has asked for a job.
+    if (heard.isStarting && !heard.isUnhealthy) return
     heard.toldAt = now
     const times = { wall: this.#clock.now(), aliveMs: heard.aliveUntil - now }
-    this.#presence.tell(heard.endpoint, [told(heard, times)]).catch(this.#onError)
+    this.#presence.tell(heard.endpoint, [presenceOf(heard, times)]).catch(this.#onError)
   }
 
   #tellLater(key: string, ms: number): void {
@@ -177,7 +185,7 @@ export class Workers {
 }
 
 /** `wall`: what is now, epoch ms. */
-function told(
+function presenceOf(
   { worker, holds, lowPriority, isUnhealthy, isStarting }: Heard,
   { wall, aliveMs }: { wall: number; aliveMs: number },
 ): Presence {

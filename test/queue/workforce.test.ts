@@ -11,8 +11,10 @@ import {
 } from '../../src/protocol/exchange.ts'
 import type { Workforce } from '../../src/fleet/service/workforce.ts'
 import { Service } from '../../src/queue/service.ts'
+import { Workers } from '../../src/queue/workers.ts'
 import { openSqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import type { Store } from '../../src/store/store.ts'
+import type { Presence, PresenceStore } from '../../src/store/traffic.ts'
 
 const ENDPOINT = 'default'
 const LEASE_MS = 20_000
@@ -211,6 +213,24 @@ describe('what is known of a worker', () => {
     await taken
     await ping()
     expect(await heard()).toEqual([false])
+  })
+
+  it('is that it asks, whichever server it asks and whichever it pings', async () => {
+    const told: Presence[] = []
+    const presence: PresenceStore = {
+      tell: (_endpoint, heard) => Promise.resolve(void told.push(...heard)),
+      list: () => Promise.resolve(told),
+    }
+    const onError = (cause: unknown): void => void errors.push(cause)
+    const [polled, pinged] = [1, 2].map(() => new Workers({ clock: systemClock, presence, onError }))
+    const report = { holds: 0, lowPriority: 0, aliveMs: 60_000 }
+    pinged!.hear(ENDPOINT, 'w1', { ...report, isStarting: true })
+    expect(told).toEqual([])
+    polled!.hear(ENDPOINT, 'w1', { ...report, isStarting: false })
+    pinged!.hear(ENDPOINT, 'w1', { ...report, isStarting: true })
+    expect(await pinged!.heard(ENDPOINT)).toMatchObject([{ worker: 'w1', isStarting: false }])
+    expect(await pinged!.count(ENDPOINT)).toMatchObject({ idle: 1, ready: 1, initializing: 0 })
+    for (const one of [polled, pinged]) one!.close()
   })
 
   it('is that it has begun before, where it pings for a job that it has', async () => {
