@@ -11,12 +11,7 @@ if (major < NEEDED_NODE) {
   process.exitCode = 1
 } else {
   if (process.argv[2] === 'dev') endWellMeanwhile()
-  void import('./program.ts').then(({ runProgram }) => runProgram(process.argv)).then(endSoon)
-}
-
-/** What a config file has left running, such as a timer or a pool, keeps no command that is over. */
-function endSoon(): void {
-  setTimeout(() => process.exit(), 1_000).unref()
+  void import('./program.ts').then(({ runProgram }) => runProgram(process.argv))
 }
 
 /** Ctrl-C is how dev is ended, also before it listens for that itself: nothing was started by then. */

@@ -96,15 +96,18 @@ const MOST_MISSES = 100
 
 interface Trail {
   loaded: Set<string>
+  /** From here on it is for tsx to tell what is a module. */
+  isForTsx: boolean
   misses: ImportMiss[]
 }
 
 function newTrail(): Trail {
-  return { loaded: new Set(), misses: [] }
+  return { loaded: new Set(), isForTsx: false, misses: [] }
 }
 
 /** Notes the files that are loaded, and resolves this package for those who cannot find it. */
-function installHooks({ loaded, misses }: Trail, watch?: ImportWatch): ModuleHooks {
+function installHooks(trail: Trail, watch?: ImportWatch): ModuleHooks {
+  const { loaded, misses } = trail
   const extension = import.meta.filename.endsWith('.ts') ? 'ts' : 'js'
   const own = new Map([
     ['longshore', new URL(`../index.${extension}`, import.meta.url).href],
@@ -118,7 +121,7 @@ function installHooks({ loaded, misses }: Trail, watch?: ImportWatch): ModuleHoo
         loaded.add(file)
         // Before it is read: what is saved in between has to count as another version.
         if (!file.startsWith(OWN)) watch?.loads(file)
-        const written = writtenAsModule(url, context)
+        const written = trail.isForTsx ? undefined : writtenAsModule(url, context)
         if (written) return written
       }
       return next(url, context)
@@ -174,14 +177,15 @@ const NEEDS_TSX = new Set([
   'ERR_UNSUPPORTED_DIR_IMPORT',
 ])
 
-async function importFile(file: string, { loaded }: Trail): Promise<Record<string, unknown>> {
+async function importFile(file: string, trail: Trail): Promise<Record<string, unknown>> {
   const url = pathToFileURL(file).href
   try {
     return (await import(url)) as Record<string, unknown>
   } catch (cause) {
     const isForTsx =
-      (NEEDS_TSX.has(codeOf(cause)) && !isMissingPackage(cause)) || isOfDecorator(cause, loaded)
+      (NEEDS_TSX.has(codeOf(cause)) && !isMissingPackage(cause)) || isOfDecorator(cause, trail.loaded)
     if (!/\.[mc]?tsx?$/.test(file) || !isForTsx) throw cause
+    trail.isForTsx = true
     // tsx costs about 300 ms, so only files that need it pay for it.
     const { tsImport } = await import('tsx/esm/api')
     return (await tsImport(url, import.meta.url)) as Record<string, unknown>

@@ -179,10 +179,15 @@ function unexportedIn(cause: unknown): Unexported | undefined {
 function mendOfName({ name, from }: Unexported): string {
   if (name === 'default') return `Import what '${from}' exports by its name, in braces.`
   const isFile = /^(?:\.|\/|file:)/.test(from)
-  const other = isFile
-    ? `export it there`
-    : `where '${from}' is CommonJS, import its default and take ${name} from that`
-  return `Mend the name, or ${other}; a type is imported with "import type".`
+  const ofDefault = `import its default and take ${name} from that`
+  const other = /\.(?:c[jt]s|json)$/.test(from)
+    ? `, or ${ofDefault}`
+    : isFile
+      ? ', or export it there'
+      : /^(?:node:|longshore\b)/.test(from)
+        ? ''
+        : `, or where '${from}' is CommonJS, ${ofDefault}`
+  return `Mend the name${other}; a type is imported with "import type".`
 }
 
 /** Whether the engine could not read a file, as opposed to a SyntaxError that running code threw. */

@@ -48,8 +48,14 @@ function withoutTypes(text: string): string {
   }
 }
 
+/** What the engine says of a decorator, and of much else. */
+const AT_SIGN = 'Invalid or unexpected token'
+const DECORATOR = /(?:^|[\s{};(])@[A-Za-z_$]/m
+
 function isModule(source: string): boolean {
   const problem = problemOf(source)
+  // The engine does not get as far as to say so.
+  if (problem === AT_SIGN && DECORATOR.test(source)) return /^\s*(?:import|export)\b/m.test(source)
   if (problem === undefined || MODULE_ONLY.test(problem)) return problem !== undefined
   // At the top level of CommonJS an await is a name, and what is told is whatever follows it.
   if (!/\bawait\b/.test(source)) return false
@@ -67,11 +73,11 @@ function problemOf(source: string): string | undefined {
   }
 }
 
-const DECORATOR = /(?:^|[\s{};(])@[A-Za-z_$]/m
-
 /** Whether the engine could not read one of these for its decorators, which stripping its types leaves in it. */
 export function isOfDecorator(cause: unknown, files: Iterable<string>): boolean {
-  if (!(cause instanceof SyntaxError) || cause.message !== 'Invalid or unexpected token') return false
+  if (!(cause instanceof SyntaxError) || cause.message !== AT_SIGN) return false
+  // Not one that running code threw.
+  if (!/compileSourceTextModule|wrapSafe/.test(cause.stack ?? '')) return false
   return [...files].some((file) => /\.[mc]?ts$/.test(file) && DECORATOR.test(textOf(file)))
 }
 

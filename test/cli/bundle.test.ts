@@ -78,6 +78,19 @@ describe('packages', () => {
     expect([Object.fromEntries(installs), warnings]).toEqual([{ generates: '1.0.0' }, []])
   })
 
+  it('with code that was generated above the handler’s folder are told of with what can be done', async () => {
+    const dir = project({
+      'src/handler.ts': `import 'generates'\nexport default () => 1`,
+      ...packageFiles('generates', '1.0.0', `module.exports = require('.generated/client/index.js')`),
+      'node_modules/generates/dangling.js/x': '',
+      'node_modules/.generated/client/index.js': 'exports.place = __dirname',
+    })
+    const file = join(dir, 'src/handler.ts')
+    await expect(bundleHandler(file)).rejects.toThrow(/have it generated into the handler’s folder/)
+    const { warnings } = await bundleHandler(file, { install: ['generates'] })
+    expect(warnings).toEqual([expect.stringMatching(/have it generated into the handler’s folder/)])
+  })
+
   it('are told of by an included script as far as it can be followed', async () => {
     const dir = project({
       'handler.ts': 'export default () => 1',

@@ -195,13 +195,6 @@ describe('longshore start without a queue', () => {
     expect([await child.exit, child.stdout]).toEqual([0, '{\n  "a": 1\n}\n'])
   })
 
-  it('ends when its job has, whatever its config file has left running', async () => {
-    const dir = temporaryDir()
-    writeFileSync(join(dir, 'longshore.config.mjs'), 'setInterval(() => {}, 1000)\nexport default {}\n')
-    const { code, out } = await start([fixture('echo.ts'), '--test_input', '{"input":{"a":1}}'], dir)
-    expect([code, JSON.parse(out)]).toEqual([0, { a: 1 }])
-  })
-
   it('runs the job of ./test_input.json once, and says so', async () => {
     const dir = temporaryDir()
     writeFileSync(join(dir, 'test_input.json'), '{"input":{"to":2}}')

@@ -94,6 +94,7 @@ describe('loading a handler', () => {
     ['has-an-enum.ts', ['up', 'down']],
     ['imports-an-enum.ts', 'blue'],
     ['has-a-decorator.ts', ['first', 1]],
+    ['imports-a-decorator.ts', ['imported', 1]],
     ['imports-without-extension.ts', 'from a part'],
     ['awaits-at-top-level.ts', 'awaited'],
     ['folder', 'the handler of a folder'],
@@ -211,6 +212,23 @@ describe('a handler that cannot be loaded', () => {
     expect(code).toBe('HANDLER_IMPORT_FAILED')
     expect(message).toContain('handler.mjs:1. ')
     expect(message).toContain(said)
+  })
+
+  it('loads with decorators, whatever its package.json says of modules', async () => {
+    const decorated = `import { basename } from 'node:path'
+function kept(value: any, _context: any) { return value }
+@kept
+class Paths { last(path: string): string { return basename(path) } }
+export { Paths }
+`
+    for (const manifest of ['{"type":"commonjs"}', '{"type":"module"}', '{}']) {
+      const dir = project({
+        'package.json': manifest,
+        'paths.ts': decorated,
+        'handler.ts': `import { Paths } from './paths.ts'\nexport default () => new Paths().last('/a/b')\n`,
+      })
+      expect(await (await startExecutor(join(dir, 'handler.ts'))).outputOf({})).toBe('b')
+    }
   })
 
   it('exports nothing: the message has the line to add', async () => {

@@ -64,8 +64,12 @@ export function describeLinked({ name, file, line }: { name: string; file: strin
 }
 
 /** Of an installed package that imports what was generated beside it. */
-export function describeGenerated({ name, folder }: { name: string; folder: string }): string {
-  return `${name} imports what was generated into ${folder}, which npm does not bring into the image. Take it along with --include ${folder}.`
+export function describeGenerated({
+  name,
+  folder,
+  mend,
+}: Record<'name' | 'folder' | 'mend', string>): string {
+  return `${name} imports what was generated into ${folder}, which npm does not bring into the image. ${mend}`
 }
 
 /** Of CommonJS that can only be bundled as a module. */
