@@ -56,6 +56,8 @@ export async function runWith({ testInput, flag, ...settings }: RunOptions): Pro
     setupTimeoutMs: 600_000,
     killGraceMs: 5_000,
   })
+  // Between a process that died and the next one nothing else keeps this one.
+  const waiting = setInterval(() => undefined, 60_000)
   try {
     const over = Promise.race([stop.told, readerGone()])
     const first = await Promise.race([executor.start(), over])
@@ -66,11 +68,14 @@ export async function runWith({ testInput, flag, ...settings }: RunOptions): Pro
     const again = new Promise<'again'>((tell) =>
       stop.onSignal(() => stopping.signal.aborted && tell('again')),
     )
-    const outcome = await Promise.race([runLocally(executor, job, printed, stopping.signal), again])
+    const hopeless = executor.hopeless.then((cause) => Promise.reject(cause))
+    const done = runLocally(executor, job, printed, stopping.signal)
+    const outcome = await Promise.race([done, again, hopeless])
     printed.finish()
     if (typeof outcome === 'string') process.exitCode = 1
     else report(outcome, printed.hasValues)
   } finally {
+    clearInterval(waiting)
     await executor.close()
     stop.release()
   }

@@ -119,6 +119,11 @@ describe('longshore run', () => {
       /nowhere\.json: it does not exist/,
     ],
     ['an unknown option', [fixture('echo.ts'), '--test-inptu', '{}'], /Did you mean --test-input\?/],
+    [
+      'a handler whose process dies about when it is ready',
+      [fixture('listens-twice.ts'), '--test-input', '{"input":{}}'],
+      /listen EADDRINUSE/,
+    ],
   ]
   for (const [what, args, says] of refused) {
     it(`exits with 1 and a sentence for ${what}`, async () => {
