@@ -111,7 +111,7 @@ export interface Ports {
 }
 
 // Below the ports that Linux gives to outgoing connections, which come and go.
-const BLOCKS = { from: 20_000, to: 32_000, size: 16 }
+const BLOCKS = { from: 30_000, to: 32_000, size: 16 }
 
 /**
  * A block of free ports. We listen on the port before the first for as long as the block is taken, so that another run

@@ -3,6 +3,7 @@
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 
+// A node of a Redis cluster listens 10,000 above its port as well, which nobody else here does.
 // Below the ports that Linux gives to whoever does not ask for one: those come and go while a server is yet to listen.
 const FIRST = 10_000
 /** Of each of the processes that run tests side by side, so that no two are given the same. */
